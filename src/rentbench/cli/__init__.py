@@ -1,0 +1,1 @@
+"""One module a command group; the only place that exits."""

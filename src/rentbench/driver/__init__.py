@@ -1,0 +1,1 @@
+"""The operator's side: images, hosts, containers, collected results."""

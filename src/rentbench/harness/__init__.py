@@ -1,0 +1,1 @@
+"""The in-container side: it times, samples, checks and writes one measurement."""

@@ -1,0 +1,1 @@
+"""The reader's side: results in, static site out."""
