@@ -1,0 +1,319 @@
+"""What a workload sees of the harness.
+
+A suite's workload.py defines `run(case, context)`, called once for each case, and optionally
+`prepare(context)` before the first and `finish(context)` after the last case of a repeat. Each repeat is a fresh
+process. Modules that lie beside workload.py can be imported by their plain name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+from rentbench.core.errors import ErrorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from rentbench.harness.nvml import GpuReading, Reader
+    from rentbench.harness.timing import Timer
+
+__all__ = ["PHASES", "Case", "CaseFailed", "CaseSkipped", "Context", "Scalar", "WorkloadError"]
+
+Scalar: TypeAlias = str | int | float | bool
+Case: TypeAlias = Mapping[str, Scalar]
+Phase: TypeAlias = Literal["download", "load", "compile", "warm_up", "measure", "evaluate"]
+
+PHASES = ("download", "load", "compile", "warm_up", "measure", "evaluate")
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_ARTIFACT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class CaseSkipped(BaseException):
+    """Ends a case that cannot run here.
+
+    It is no `Exception`, so that a workload's own `except Exception` does not swallow it.
+    """
+
+
+class CaseFailed(BaseException):
+    """Ends a case with an error that the workload itself has named; no `Exception` for the same reason."""
+
+    def __init__(self, kind: ErrorKind, message: str, hint: str | None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.hint = hint
+
+
+class WorkloadError(Exception):
+    """The workload used the harness wrongly: a mistake in the suite, not of the machine."""
+
+
+class Context:
+    """What a workload may ask and must tell. One per repeat process.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        device_count: GPUs that the workload may use; 0 on CPU.
+        preset: "smoke", "standard" or "full".
+        settings: The preset's settings after overrides.
+        seed: The random generators of Python, numpy and torch (those that are imported) are set to it before
+            `prepare` and before each case.
+        repeat: Number of this repeat, from 0.
+        scratch: Empty folder for the workload's own files; removed after the repeat.
+        host: The probed host, as in the measurement schema.
+        timer: Times calls on the device.
+
+    The worker makes it. `metrics` are those that suite.toml declares, by name (only the names matter here);
+    `emit` takes each event: the worker sends it to the supervisor, a test may collect it in a list.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: Literal["cuda", "cpu"],
+        device_count: int,
+        preset: str,
+        settings: Mapping[str, Scalar],
+        seed: int,
+        repeat: int,
+        scratch: Path,
+        host: Mapping[str, Any],
+        timer: Timer,
+        metrics: Mapping[str, Any],
+        emit: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.device = device
+        self.device_count = device_count
+        self.preset = preset
+        self.settings = settings
+        self.seed = seed
+        self.repeat = repeat
+        self.scratch = scratch
+        self.host = host
+        self.timer = timer
+        self._metrics = metrics
+        self._emit = emit
+        self._case: int | None = None
+        self._recorded: set[str] = set()
+        self._phase: str | None = None
+        self._reader: Reader | None = None
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Time a phase of the case (or of `prepare`, which counts to the first case). Same names add up.
+
+        The device is synchronised at both ends, so that the time is that of the work and not of its launch.
+
+        Raises:
+            WorkloadError: The name is none of `PHASES`, or another phase is still open.
+        """
+        if name not in PHASES:
+            msg = f"there is no phase {name!r}; allowed are {', '.join(PHASES)}"
+            raise WorkloadError(msg)
+        if self._phase is not None:
+            msg = f"phase {name!r} begins inside phase {self._phase!r}; phases cannot be nested"
+            raise WorkloadError(msg)
+        self.timer.synchronize()
+        self._phase = name
+        begin = time.monotonic()
+        self._emit({"event": "phase_started", "case": self._case, "phase": name})
+        try:
+            yield
+            self.timer.synchronize()
+        except BaseException:
+            self._emit_phase(name, begin)
+            raise  # the phase stays open: the error's report names it
+        self._emit_phase(name, begin)
+        self._phase = None
+
+    def record(
+        self,
+        metric: str,
+        value: float,
+        *,
+        samples: Sequence[float] | None = None,
+        samples_unit: str | None = None,
+    ) -> None:
+        """Give the case's value of a metric in this repeat.
+
+        Args:
+            metric: As declared in suite.toml, which also gives its unit and direction.
+            value: In the metric's unit.
+            samples: The single readings behind the value; all are kept in samples.jsonl.
+            samples_unit: Their unit, where it is not the metric's.
+
+        Raises:
+            WorkloadError: Undeclared metric, second value, no case is running, or no number.
+            CaseFailed: The value or a sample is NaN or infinite.
+        """
+        if self._case is None:
+            msg = f"metric {metric!r} was recorded outside a case"
+            raise WorkloadError(msg)
+        if metric not in self._metrics:
+            msg = f"metric {metric!r} is not declared in suite.toml; declared are {', '.join(self._metrics)}"
+            raise WorkloadError(msg)
+        if metric in self._recorded:
+            msg = f"metric {metric!r} was recorded twice in one case"
+            raise WorkloadError(msg)
+        number = self._finite(metric, value)
+        readings = None if samples is None else [self._finite(metric, sample) for sample in samples]
+        self._recorded.add(metric)
+        self._emit(
+            {
+                "event": "record",
+                "case": self._case,
+                "metric": metric,
+                "value": number,
+                "samples": readings or None,
+                "samples_unit": samples_unit,
+            }
+        )
+
+    def check(
+        self,
+        name: str,
+        passed: bool | None,
+        detail: str,
+        *,
+        severity: Literal["soft", "hard"] = "soft",
+        value: Scalar | None = None,
+        limit: Scalar | None = None,
+        unit: str | None = None,
+    ) -> None:
+        """Report a validity check. One name gives one check in the result: the worst outcome wins.
+
+        Args:
+            name: Lower-case words joined by underscores.
+            passed: None means that it could not be checked.
+            detail: One sentence with the figures.
+            severity: A failed hard check makes the whole result invalid, a soft one is a warning.
+            value: What was found.
+            limit: What was allowed.
+            unit: Of both.
+
+        Raises:
+            WorkloadError: Name, severity, detail or a number is not usable.
+        """
+        if not _IDENTIFIER.fullmatch(name):
+            msg = f"check name {name!r} must be lower-case letters, digits and underscores"
+            raise WorkloadError(msg)
+        if severity not in {"soft", "hard"} or passed not in {True, False, None} or not detail:
+            msg = f"check {name!r} needs severity soft or hard, passed true, false or none, and a detail"
+            raise WorkloadError(msg)
+        for number in (value, limit):
+            if isinstance(number, float) and not math.isfinite(number):
+                msg = f"check {name!r} has a value or limit that is not finite"
+                raise WorkloadError(msg)
+        outcome = "not_checked" if passed is None else "passed" if passed else "failed"
+        self._emit(
+            {
+                "event": "check",
+                "check": {
+                    "name": name,
+                    "severity": severity,
+                    "outcome": outcome,
+                    "detail": detail,
+                    "value": value,
+                    "limit": limit,
+                    "unit": unit,
+                },
+            }
+        )
+
+    def skip(self, reason: str) -> NoReturn:
+        """End the case as skipped: it cannot run here, and that is no fault."""
+        raise CaseSkipped(reason)
+
+    def fail(self, kind: ErrorKind | str, message: str, hint: str | None = None) -> NoReturn:
+        """End the case as failed, with one of the error kinds of the schema."""
+        raise CaseFailed(ErrorKind(kind), message, hint)
+
+    def invalidate(self, reason: str) -> None:
+        """Mark the case as invalid: its values are kept, and never ranked."""
+        self._emit({"event": "invalid", "case": self._case, "reason": reason})
+
+    def artifact(self, name: str, data: bytes | str, description: str) -> None:
+        """Keep a file beside the result, such as a tool's raw output. Text is redacted before it is written.
+
+        Raises:
+            WorkloadError: The name is not a plain file name.
+        """
+        if not _ARTIFACT_NAME.fullmatch(name):
+            msg = f"artifact name {name!r} must have at most 100 letters, digits, '.', '_' and '-'"
+            raise WorkloadError(msg)
+        raw = data.encode() if isinstance(data, str) else data
+        self._emit({"event": "artifact", "name": name, "description": description, "hex": raw.hex()})
+
+    def log(self, text: str) -> None:
+        """Write a line into the run's log."""
+        print(text, flush=True)  # the worker's output is the log
+
+    def describe(
+        self,
+        *,
+        weights: Mapping[str, str | None] | None = None,
+        data: Mapping[str, Scalar | None] | None = None,
+    ) -> None:
+        """Say which weights and data were used, in the schema's form.
+
+        Args:
+            weights: kind ("pretrained" or "random"), repository, revision.
+            data: kind ("dataset" or "synthetic"), name, revision, seed.
+        """
+        self._emit(
+            {
+                "event": "describe",
+                "weights": dict(weights) if weights else None,
+                "data": dict(data) if data else None,
+            }
+        )
+
+    def reading(self, index: int = 0) -> GpuReading:
+        """Return power, temperature, clocks, throttle reasons and memory of a GPU now; all None on CPU."""
+        from rentbench.harness import nvml
+
+        if self.device == "cpu":
+            return nvml.GpuReading()
+        if self._reader is None:
+            self._reader = nvml.Reader()
+        return self._reader.reading(index)
+
+    # What follows is for the worker.
+
+    @property
+    def open_phase(self) -> str | None:
+        """The phase that is running, or in which the case failed."""
+        return self._phase
+
+    @property
+    def recorded(self) -> frozenset[str]:
+        """Metrics that the case has recorded so far."""
+        return frozenset(self._recorded)
+
+    def enter(self, case: int | None) -> None:
+        """Begin the case with this index, or leave the last one (None)."""
+        self._case = case
+        self._recorded = set()
+        self._phase = None
+
+    def _emit_phase(self, name: str, begin: float) -> None:
+        self._emit(
+            {"event": "phase", "case": self._case, "phase": name, "begin": begin, "end": time.monotonic()}
+        )
+
+    def _finite(self, metric: str, value: float) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            msg = f"metric {metric!r} was given {value!r}, which is no number"
+            raise WorkloadError(msg)
+        if not math.isfinite(value):
+            self.fail(
+                ErrorKind.WRONG_RESULT, f"metric {metric!r} came out as {value}, which is no finite number"
+            )
+        return float(value)
