@@ -1,1 +1,1 @@
-"""What every part shares: documents, schemas, statistics, identifiers. Light: no torch, no Docker, no pandas."""
+"""What every part shares: documents, schemas, statistics, identifiers. No torch, no Docker, no pandas."""

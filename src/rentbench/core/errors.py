@@ -1,14 +1,22 @@
 """The one tree of errors, and the one closed list of what can go wrong in a run.
 
-Every error that reaches a user says what happened (`message`) and what to do (`hint`), and belongs to a class with an
-exit code of its own. Only `rentbench.cli` and the harness's entry point turn errors into exits.
+Every error that reaches a user says what happened (`message`) and what to do (`hint`), and belongs to a class
+with an exit code of its own. Only `rentbench.cli` and the harness's entry point turn errors into exits.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = ["ErrorKind", "ExitCode", "InvalidDocumentError", "RentbenchError", "UnusableInputError", "UsageError"]
+__all__ = [
+    "DependencyMissingError",
+    "ErrorKind",
+    "ExitCode",
+    "InvalidDocumentError",
+    "RentbenchError",
+    "UnusableInputError",
+    "UsageError",
+]
 
 
 class ExitCode(IntEnum):
@@ -93,3 +101,7 @@ class UnusableInputError(RentbenchError):
     """An input cannot be read at all: missing, binary, truncated, too large, not permitted."""
 
     exit_code = 2
+
+
+class DependencyMissingError(RentbenchError):
+    """A package that this needs is not installed; what does not need it works on."""

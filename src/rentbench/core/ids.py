@@ -44,7 +44,7 @@ def parse_time(text: str) -> datetime:
 
 
 def slug(text: str) -> str:
-    """Return a name that is safe in paths and URLs: lower-case letters, digits and single hyphens, 80 at most."""
+    """Return a name that is safe in paths and URLs: a-z, 0-9 and single hyphens, 80 at most."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:80].strip("-") or "unnamed"
 
 
