@@ -1,12 +1,13 @@
 """What a workload sees of the harness.
 
 A suite's workload.py defines `run(case, context)`, called once for each case, and optionally
-`prepare(context)` before the first and `finish(context)` after the last case of a repeat. Each repeat is a fresh
-process. Modules that lie beside workload.py can be imported by their plain name.
+`prepare(context)` before the first and `finish(context)` after the last case of a repeat. Each repeat is a
+fresh process. Modules that lie beside workload.py can be imported by their plain name.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PHASES", "Case", "CaseFailed", "CaseSkipped", "Context", "Scalar", "WorkloadError"]
 
+# A parameter's value is never null: suite.toml has no null.
 Scalar: TypeAlias = str | int | float | bool
 Case: TypeAlias = Mapping[str, Scalar]
 Phase: TypeAlias = Literal["download", "load", "compile", "warm_up", "measure", "evaluate"]
@@ -103,6 +105,7 @@ class Context:
         self._case: int | None = None
         self._recorded: set[str] = set()
         self._phase: str | None = None
+        self._failed_phase: str | None = None
         self._reader: Reader | None = None
 
     @contextmanager
@@ -121,17 +124,19 @@ class Context:
             msg = f"phase {name!r} begins inside phase {self._phase!r}; phases cannot be nested"
             raise WorkloadError(msg)
         self.timer.synchronize()
-        self._phase = name
+        self._phase, self._failed_phase = name, None
         begin = time.monotonic()
         self._emit({"event": "phase_started", "case": self._case, "phase": name})
         try:
             yield
             self.timer.synchronize()
         except BaseException:
-            self._emit_phase(name, begin)
-            raise  # the phase stays open: the error's report names it
-        self._emit_phase(name, begin)
-        self._phase = None
+            self._failed_phase = name
+            raise
+        finally:
+            self._phase = None
+            end = time.monotonic()
+            self._emit({"event": "phase", "case": self._case, "phase": name, "begin": begin, "end": end})
 
     def record(
         self,
@@ -249,7 +254,8 @@ class Context:
             msg = f"artifact name {name!r} must have at most 100 letters, digits, '.', '_' and '-'"
             raise WorkloadError(msg)
         raw = data.encode() if isinstance(data, str) else data
-        self._emit({"event": "artifact", "name": name, "description": description, "hex": raw.hex()})
+        encoded = base64.b64encode(raw).decode()
+        self._emit({"event": "artifact", "name": name, "description": description, "base64": encoded})
 
     def log(self, text: str) -> None:
         """Write a line into the run's log."""
@@ -288,9 +294,9 @@ class Context:
     # What follows is for the worker.
 
     @property
-    def open_phase(self) -> str | None:
-        """The phase that is running, or in which the case failed."""
-        return self._phase
+    def failed_phase(self) -> str | None:
+        """The phase that an exception ended, where no other has begun since."""
+        return self._failed_phase
 
     @property
     def recorded(self) -> frozenset[str]:
@@ -301,12 +307,7 @@ class Context:
         """Begin the case with this index, or leave the last one (None)."""
         self._case = case
         self._recorded = set()
-        self._phase = None
-
-    def _emit_phase(self, name: str, begin: float) -> None:
-        self._emit(
-            {"event": "phase", "case": self._case, "phase": name, "begin": begin, "end": time.monotonic()}
-        )
+        self._failed_phase = None
 
     def _finite(self, metric: str, value: float) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
