@@ -1,27 +1,25 @@
-"""Reading and writing documents: strict, bounded, atomic.
+"""Reading and writing documents as strict JSON.
 
 Everything that is read is untrusted. What plain `json.loads` lets pass and later breaks a reader is refused
-here, once: duplicate keys, NaN and Infinity, numbers that no double holds, lone surrogates, endless nesting,
-links, pipes and devices.
+here, once: duplicate keys, NaN and Infinity, numbers that no double holds, lone surrogates, endless nesting.
 """
 
 from __future__ import annotations
 
 import codecs
-import contextlib
-import errno
-import hashlib
 import json
 import math
-import os
 import re
-import secrets
-import stat
 import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from rentbench.core.errors import RentbenchError, UnusableInputError
+from rentbench.core.errors import RentbenchError
+from rentbench.core.files import MAX_BYTES, read_bytes, refuse, sha256_bytes, sha256_file, write_new
+from rentbench.core.problems import Problem, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "MAX_BYTES",
@@ -32,16 +30,16 @@ __all__ = [
     "render_document",
     "sha256_bytes",
     "sha256_file",
+    "unfit",
     "write_document",
 ]
 
-MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 64
+MAX_CONTAINERS = 2_000_000  # an empty object takes two bytes in a file, and sixty-four in memory
 MAX_INTEGER = 2**53 - 1  # RFC 7493, section 2.2: the largest that every reader holds exactly
 
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
 
 def read_document(
@@ -60,24 +58,26 @@ def read_document(
     name = source or (str(path) if isinstance(path, Path) else "input")
     raw = read_bytes(path, max_bytes=max_bytes, source=name) if isinstance(path, Path) else path
     if len(raw) > max_bytes:
-        _refuse(name, f"is larger than {max_bytes} bytes")
+        refuse(name, f"is larger than {max_bytes} bytes")
+    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS:
+        refuse(name, f"holds more than {MAX_CONTAINERS} objects and arrays")
     text = _decode(raw, name)
     try:
-        document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        document = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         what = _syntax(error, text)
-        _refuse(name, what)
+        refuse(name, what)
     except RecursionError:
-        _refuse(name, f"is nested deeper than {MAX_DEPTH} levels")
+        refuse(name, f"is nested deeper than {MAX_DEPTH} levels")
     except ValueError as error:  # from the hooks, and from integers of thousands of digits
-        _refuse(name, _first_sentence(error))
+        refuse(name, _first_sentence(error))
     if not isinstance(document, dict):
-        _refuse(name, "is not a JSON object")
-    problem = _unfit(document)
+        refuse(name, "is not a JSON object")
+    problem = unfit(document)
     if problem:
-        _refuse(name, problem)
+        refuse(name, f"cannot be used: {problem}")
     if _SURROGATE_ESCAPE.search(raw) and not _encodable(document):
-        _refuse(name, "holds half of a surrogate pair, which is no character")
+        refuse(name, "holds half of a surrogate pair, which is no character")
     return document
 
 
@@ -92,40 +92,13 @@ def read_toml(path: Path, *, max_bytes: int = 1024 * 1024) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        _refuse(name, f"is nested deeper than {MAX_DEPTH} levels")
+        refuse(name, f"is nested deeper than {MAX_DEPTH} levels")
     except ValueError as error:
-        _refuse(name, f"is no valid TOML: {_first_sentence(error)}")
-    problem = _unfit(document)
+        refuse(name, f"is no valid TOML: {_first_sentence(error)}")
+    problem = unfit(document)
     if problem:
-        _refuse(name, problem)
+        refuse(name, f"cannot be used: {problem}")
     return document
-
-
-def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES, source: str | None = None) -> bytes:
-    """Return the content of a regular file; never waits, never follows a link in the last part of the path.
-
-    Raises:
-        UnusableInputError: Missing, a link, no regular file, not permitted, or too large.
-    """
-    name = source or str(path)
-    try:
-        # A look before the open: opening a device can have effects of its own.
-        _require_regular(os.lstat(path).st_mode, name)
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        _refuse(name, _reason(error))
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-        try:
-            status = os.fstat(descriptor)
-            _require_regular(status.st_mode, name)
-            if status.st_size > max_bytes:
-                _refuse(name, f"is larger than {max_bytes} bytes")
-            raw = file.read(max_bytes + 1)
-        except OSError as error:
-            _refuse(name, _reason(error))
-    if len(raw) > max_bytes:  # it grew while it was read, or lies about its size
-        _refuse(name, f"is larger than {max_bytes} bytes")
-    return raw
 
 
 def render_document(document: dict[str, Any]) -> bytes:
@@ -134,14 +107,14 @@ def render_document(document: dict[str, Any]) -> bytes:
     Raises:
         RentbenchError: It holds what `read_document` would refuse, such as NaN.
     """
-    problem = _unfit(document)
+    problem = unfit(document)
     if problem:
-        msg = f"the document {problem}"
+        msg = f"the document cannot be written: {problem}"
         raise RentbenchError(msg)
     try:
         return (_render(document, "\n") + "\n").encode()
     except (TypeError, ValueError) as error:
-        msg = f"the document cannot be written as JSON: {error}"
+        msg = f"the document cannot be written: {error}"
         raise RentbenchError(msg) from error
 
 
@@ -159,76 +132,21 @@ def write_document(path: Path, document: dict[str, Any]) -> str:
         RentbenchError: The file is there already, the document is no strict JSON, or the disk refuses.
     """
     raw = render_document(document)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            with open(descriptor, "wb") as file:  # noqa: PTH123
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            _put(temporary, path)
-            _sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except FileExistsError as error:
-        msg = f"{path} is there already, and a document is never overwritten"
-        raise RentbenchError(msg, hint="choose another folder") from error
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}"
-        raise RentbenchError(msg, hint="check the folder's owner, and the free space") from error
+    write_new(path, raw)
     return sha256_bytes(raw)
-
-
-def sha256_bytes(content: bytes) -> str:
-    """Return the hash of some bytes as documents name it, `sha256:…`."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def sha256_file(path: Path) -> str:
-    """Return the hash of a file's content as documents name it, `sha256:…`.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-
-
-def _refuse(name: str, what: str) -> NoReturn:
-    msg = f"{name} {what}"
-    raise UnusableInputError(msg)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "is not there"
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "is a symbolic link, which is not followed"
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"cannot be read: {reason}"
-
-
-def _require_regular(mode: int, name: str) -> None:
-    if stat.S_ISLNK(mode):
-        _refuse(name, "is a symbolic link, which is not followed")
-    if stat.S_ISDIR(mode):
-        _refuse(name, "is a folder, not a file")
-    if not stat.S_ISREG(mode):
-        _refuse(name, "is no regular file")
 
 
 def _decode(raw: bytes, name: str) -> str:
     if not raw.strip():
-        _refuse(name, "is empty")
+        refuse(name, "is empty")
     if raw.startswith(_BOMS):
-        _refuse(name, "starts with a byte order mark; write it as UTF-8 without one")
+        refuse(name, "starts with a byte order mark; write it as UTF-8 without one")
     if b"\0" in raw:
-        _refuse(name, "is binary")
+        refuse(name, "is binary")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        _refuse(name, f"is no UTF-8 text (byte {error.start})")
+        refuse(name, f"is no UTF-8 text (byte {error.start})")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -243,11 +161,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _constant(name: str) -> NoReturn:
-    msg = f"holds {name}, which JSON does not have; a missing value is null"
-    raise ValueError(msg)
-
-
 def _syntax(error: json.JSONDecodeError, text: str) -> str:
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         return f"ends too early (line {error.lineno}): it was cut off, or never written to its end"
@@ -260,26 +173,38 @@ def _first_sentence(error: ValueError) -> str:
     return str(error).splitlines()[0]
 
 
-def _unfit(document: dict[str, Any]) -> str | None:
-    """Say what a parsed document holds that no document may, without recursion; None where all is well."""
-    level: list[Any] = [document]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for container in level:
-            for value in container.values() if isinstance(container, dict) else container:
-                kind = type(value)
-                if kind is float:
-                    if not math.isfinite(value):
-                        return "holds a number that is not finite; a missing value is null"
-                elif kind is int:
-                    if not -MAX_INTEGER <= value <= MAX_INTEGER:
-                        return f"holds an integer beyond ±{MAX_INTEGER}"
-                elif kind is dict or kind is list:
-                    below.append(value)
-        if not below:
-            return None
-        level = below
-    return f"is nested deeper than {MAX_DEPTH} levels"
+def unfit(document: Mapping[str, Any]) -> Problem | None:
+    """Return the first thing in a parsed document that no document may hold, whatever its schema says.
+
+    A schema lets NaN pass as a number, and its checks are recursive: this looks first, without recursion.
+    """
+    path: list[str | int] = []
+    stack = [_items(document)]
+    while stack:
+        for key, value in stack[-1]:
+            kind = type(value)
+            if kind is float:
+                if not math.isfinite(value):
+                    what = f"is {value}, which JSON does not have"
+                    return Problem(pointer=pointer(*path, key), message=what, allowed="a number, or null")
+            elif kind is int:
+                if not -MAX_INTEGER <= value <= MAX_INTEGER:
+                    what = "is an integer that not every reader holds exactly"
+                    return Problem(pointer=pointer(*path, key), message=what, allowed=f"±{MAX_INTEGER}")
+            elif kind is dict or kind is list:
+                path.append(key)
+                stack.append(_items(value))
+                break
+        else:
+            stack.pop()
+            del path[-1:]
+        if len(stack) > MAX_DEPTH:
+            return Problem(pointer="", message=f"is nested deeper than {MAX_DEPTH} levels")
+    return None
+
+
+def _items(container: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str | int, Any]]:
+    return iter(enumerate(container) if isinstance(container, list) else container.items())
 
 
 def _encodable(document: dict[str, Any]) -> bool:
@@ -300,28 +225,3 @@ def _render(value: object, newline: str) -> str:
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return "[" + inner + ("," + inner).join(_render(item, inner) for item in value) + newline + "]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _put(temporary: Path, path: Path) -> None:
-    """Give a finished file its name, unless the name is taken; a plain rename would replace what is there."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        # No hard links here (FAT, some network file systems): a gap remains between look and rename.
-        if path.exists() or path.is_symlink():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-        temporary.rename(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Not every file system can sync a folder; the file's own content is safe by now.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

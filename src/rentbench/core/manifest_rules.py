@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from rentbench.core.parameters import Parameter, read_parameter
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["manifest_problems", "unit_problem"]
+
+MAX_CASES = 10_000  # as many as a measurement may hold
 
 _BOUNDS = {"minimum": ("integer", "number"), "maximum": ("integer", "number"), "max_length": ("string",)}
 
@@ -60,6 +63,13 @@ def _suite_problems(suite: Mapping[str, Any]) -> Iterator[Problem]:
     if "headline" in suite:
         yield from _headline_problems(suite, parameters)
     for name, preset in suite["presets"].items():
+        count = sum(math.prod(map(len, grid.values())) for grid in preset["grids"])
+        if count > MAX_CASES:
+            yield Problem(
+                pointer=pointer("presets", name, "grids"),
+                message=f"make {count} cases",
+                allowed=f"at most {MAX_CASES}",
+            )
         for index, grid in enumerate(preset["grids"]):
             for key, values in grid.items():
                 place = ("presets", name, "grids", index, key)

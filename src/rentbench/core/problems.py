@@ -41,6 +41,8 @@ def show(value: object) -> str:
     if isinstance(value, dict | list):
         what = "an object" if isinstance(value, dict) else "an array"
         return f"{what} of {len(value)}" if value else f"{what} without content"
+    if isinstance(value, str):
+        value = value[:100]  # enough to be cut below, however long it is
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"
 

@@ -15,15 +15,21 @@ Status = Literal["ok", "partial", "failed", "invalid", "skipped"]
 Verdict = Literal["pass", "warn", "fail"]
 
 
-def document_status(cases: Iterable[Mapping[str, Any]], validity: Iterable[Mapping[str, Any]]) -> Status:
+def document_status(
+    cases: Iterable[Mapping[str, Any]],
+    validity: Iterable[Mapping[str, Any]],
+    error: Mapping[str, Any] | None = None,
+) -> Status:
     """Return the status of a measurement document.
 
     `invalid` when a hard check failed, or all cases that ran are invalid; `failed` when none is ok;
-    `skipped` when every case was skipped; `partial` when some cases are ok and some are not; else `ok`.
+    `skipped` when every case was skipped; `partial` when some cases are ok and some are not, or when an
+    error of the whole run cut it short; else `ok`.
 
     Args:
         cases: The document's `cases`.
         validity: The document's `validity`.
+        error: The document's `error`.
     """
     if verdict(validity) == "fail":
         return "invalid"
@@ -34,7 +40,7 @@ def document_status(cases: Iterable[Mapping[str, Any]], validity: Iterable[Mappi
     if not ran:
         return "skipped"
     if ran == {"ok"}:
-        return "ok"
+        return "partial" if error else "ok"
     if "ok" in ran:
         return "partial"
     return "invalid" if ran == {"invalid"} else "failed"
