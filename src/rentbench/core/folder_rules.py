@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["measurement_folder_problems", "run_folder_problems"]
+__all__ = ["is_result_folder", "measurement_folder_problems", "run_folder_problems"]
 
 # A result's own folder is told by its name; a document that was copied elsewhere is held to no path.
 _RESULT_FOLDER = re.compile(r"[0-9]{8}T[0-9]{6}Z-")
+
+
+def is_result_folder(folder: Path) -> bool:
+    """Say whether a folder is named as a result's own is, `<UTC>-<id>`."""
+    return _RESULT_FOLDER.match(folder.name) is not None
 
 
 def measurement_folder_problems(document: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
@@ -31,7 +37,7 @@ def measurement_folder_problems(document: Mapping[str, Any], folder: Path) -> It
     for index, artifact in enumerate(document["artifacts"]):
         yield from _artifact_problems(artifact, index, folder)
     place = folder.resolve()
-    if not _RESULT_FOLDER.match(place.name):
+    if not is_result_folder(place):
         return
     expected = (
         document["suite"]["name"],
@@ -49,12 +55,12 @@ def run_folder_problems(document: Mapping[str, Any], folder: Path) -> Iterator[P
         folder: Where it lies.
     """
     place = folder.resolve()
-    own_folder = _RESULT_FOLDER.match(place.name) is not None
+    own_folder = is_result_folder(place)
     path = folder / "measurement.json"
     if document["measurement"] is None:
         if own_folder:
             yield from _path_problems(place, (document["suite"], "unknown", f"…-{document['id']}"))
-    elif path.exists() or path.is_symlink():
+    elif os.path.lexists(path):
         yield from _citation_problems(document, path)
     elif own_folder:
         yield Problem(
@@ -64,7 +70,7 @@ def run_folder_problems(document: Mapping[str, Any], folder: Path) -> Iterator[P
 
 def _artifact_problems(artifact: Mapping[str, Any], index: int, folder: Path) -> Iterator[Problem]:
     path = folder / artifact["name"]
-    if not (path.exists() or path.is_symlink()):
+    if not os.path.lexists(path):
         return
     try:
         size = path.lstat().st_size

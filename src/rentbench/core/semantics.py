@@ -35,8 +35,8 @@ def measurement_problems(
 
     Args:
         document: The document.
-        suites: The suites known here. Metrics, units and parameters are held against the suite's manifest where
-            its version is the document's; another version may have had others.
+        suites: The suites known here. Metrics, units and parameters are held against the manifest where its
+            version is the document's; another may have had others.
     """
     known = suites.get(document["suite"]["name"])
     suite = known if known is not None and known.version == document["suite"]["version"] else None

@@ -1,0 +1,71 @@
+"""What the commands print with: one pair of consoles, and text from others made harmless first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rentbench.core.errors import RentbenchError
+
+__all__ = ["clean", "error_console", "print_error", "print_json", "print_line", "print_table"]
+
+
+def clean(text: str) -> str:
+    """Return text with every character escaped that acts on a terminal instead of being shown."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def error_console() -> Console:
+    """Return a console on standard error: for progress, warnings and errors."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_line(text: str, *, style: str = "", error: bool = False) -> None:
+    """Print one line as it is, however long: no markup, no wrapping.
+
+    Args:
+        text: What to print; it may come from others.
+        style: A style of rich for the whole line.
+        error: Print to standard error.
+    """
+    Console(stderr=error, highlight=False).print(Text(clean(text), style=style), soft_wrap=True)
+
+
+def print_error(error: RentbenchError) -> None:
+    """Print to standard error what happened and what to do about it."""
+    print_line(f"error: {error.message}", style="bold red", error=True)
+    if error.hint:
+        print_line(f"hint: {error.hint}", error=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Print a table to standard output.
+
+    Args:
+        columns: The headings.
+        rows: The cells of each row.
+        right: Headings of the columns that are aligned to the right.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 200  # in a pipe or a file no width is given; do not fold at eighty
+    console.print(table)
+
+
+def print_json(data: object) -> None:
+    """Print data as JSON to standard output, for programs."""
+    json.dump(data, sys.stdout, indent=1, allow_nan=False)
+    sys.stdout.write("\n")

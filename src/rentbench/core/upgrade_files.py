@@ -1,0 +1,110 @@
+"""Upgrades of whole result folders: the old ones stay as they are, new ones are written elsewhere.
+
+The unit is a result's folder, because its two documents belong together: a run cites the hash of the
+measurement, which an upgrade changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rentbench.core.documents import read_document, render_document
+from rentbench.core.errors import InvalidDocumentError
+from rentbench.core.files import sha256_bytes, sha256_file, write_new
+from rentbench.core.folder_rules import is_result_folder
+from rentbench.core.schemas import kind_of
+from rentbench.core.upgrade import is_old, upgrade
+from rentbench.core.validation import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Upgraded", "upgrade_path"]
+
+_MEASUREMENT, _RUN = "measurement.json", "run.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgraded:
+    """What became of one document.
+
+    Attributes:
+        source: Where it lies.
+        target: Where the upgraded one was written; None where it is of the present version already.
+    """
+
+    source: Path
+    target: Path | None
+
+
+def upgrade_path(path: Path, output: Path) -> Iterator[Upgraded]:
+    """Upgrade a document, or all result folders below a folder, into another folder.
+
+    Args:
+        path: A document, or a folder that is searched to its end.
+        output: Where the new files go, under `<suite>/<gpu>/<result>/` as they lay; it is made when needed.
+
+    Raises:
+        InvalidDocumentError: What the upgrade made is not valid, so nothing of that folder was written.
+        UnusableInputError: A document cannot be read, or its version is not known.
+        RentbenchError: A file to be written is there already.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where it may not look
+        for place, folders, files in os.walk(path):
+            folders.sort()
+            names = [name for name in (_MEASUREMENT, _RUN) if name in files]
+            folder = Path(place)
+            if names:
+                yield from _upgrade_folder(folder, names, _target(folder, path, output))
+    elif path.name in (_MEASUREMENT, _RUN):
+        folder = path.parent
+        names = [name for name in (_MEASUREMENT, _RUN) if os.path.lexists(folder / name)]
+        yield from _upgrade_folder(folder, names, _target(folder, folder, output))
+    else:
+        yield from _upgrade_folder(path.parent, [path.name], output)
+
+
+def _target(folder: Path, root: Path, output: Path) -> Path:
+    """Return where a result folder goes; below the root other folders keep their relative path."""
+    place = folder.resolve()
+    if is_result_folder(place):
+        return output.joinpath(*place.parts[-3:])
+    return output / folder.relative_to(root)
+
+
+def _upgrade_folder(folder: Path, names: list[str], target: Path) -> Iterator[Upgraded]:
+    documents = {name: read_document(folder / name) for name in names}
+    old = {name for name, document in documents.items() if is_old(document, kind_of(document))}
+    if not old:
+        yield from (Upgraded(source=folder / name, target=None) for name in names)
+        return
+    upgraded = {name: upgrade(document) for name, document in documents.items()}
+    if _MEASUREMENT in upgraded and _RUN in upgraded:
+        _cite_again(upgraded[_RUN], sha256_file(folder / _MEASUREMENT), upgraded[_MEASUREMENT])
+    for name, document in upgraded.items():
+        problems = check(document, kind_of(document))
+        if problems:
+            msg = f"{folder / name}: upgraded, it is not valid: {problems[0]}"
+            raise InvalidDocumentError(msg, hint="the document was not valid before either")
+    target.mkdir(parents=True, exist_ok=True)
+    for artifact in upgraded.get(_MEASUREMENT, {}).get("artifacts", ()):
+        _copy(folder / artifact["name"], target / artifact["name"])
+    for name, document in upgraded.items():
+        write_new(target / name, render_document(document))
+        yield Upgraded(source=folder / name, target=target / name)
+
+
+def _cite_again(run: dict[str, Any], old_hash: str, measurement: dict[str, Any]) -> None:
+    """Let a run cite the upgraded measurement, if it cited the old one rightly."""
+    citation = run.get("measurement")
+    if isinstance(citation, dict) and citation.get("sha256") == old_hash:
+        citation["sha256"] = sha256_bytes(render_document(measurement))
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
+        shutil.copyfile(source, target, follow_symlinks=False)
