@@ -1,0 +1,215 @@
+"""Named failures of a run as the driver sees them: from the engine's words, and from how a container ended."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rentbench.core.errors import ErrorKind, ExitCode, RentbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Failure", "RunFailedError", "engine_failure", "exit_failure"]
+
+_HARNESS_EXITS = {int(code) for code in ExitCode}
+_MESSAGE_LIMIT = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What went wrong around a workload.
+
+    Attributes:
+        kind: From the one closed list.
+        message: What happened.
+        hint: What to do about it.
+        log_tail: The last lines of the container's output, where they tell more.
+    """
+
+    kind: ErrorKind
+    message: str
+    hint: str | None = None
+    log_tail: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the failure as documents hold it."""
+        return {
+            "kind": self.kind.value,
+            "message": self.message,
+            "hint": self.hint,
+            "phase": None,
+            "memory_allocated_bytes": None,
+            "log_tail": self.log_tail,
+        }
+
+
+class RunFailedError(RentbenchError):
+    """A run cannot go on; carries the failure that its document records."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message, hint=failure.hint)
+        self.failure = failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    kind: ErrorKind
+    hint: str
+    message: Callable[[re.Match[str]], str] | None = None
+
+
+def _rule(
+    pattern: str, kind: ErrorKind, hint: str, message: Callable[[re.Match[str]], str] | None = None
+) -> _Rule:
+    return _Rule(
+        pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), kind=kind, hint=hint, message=message
+    )
+
+
+_NO_TOOLKIT = (
+    "install the NVIDIA container toolkit and restart Docker; "
+    "without GPUs: --gpus none --preset smoke"
+)  # fmt: skip
+
+# Engine, runtime and NVIDIA's hook in their own words, first match wins.
+_RULES = (
+    _rule(
+        r"could not select device driver|unknown (?:or invalid )?runtime (?:name|specified):? ?\"?nvidia"
+        r"|unresolvable CDI devices",
+        ErrorKind.NO_CONTAINER_TOOLKIT,
+        _NO_TOOLKIT,
+        lambda _: "Docker cannot hand GPUs to containers on this host",
+    ),
+    _rule(
+        r"requirement error: unsatisfied condition: (?P<needed>[a-z]+ ?[<>=!]+ ?[0-9.]+)",
+        ErrorKind.DRIVER_TOO_OLD,
+        "update the NVIDIA driver, or use an image for an older CUDA",
+        lambda match: f"the NVIDIA driver is too old for this image, which needs {match['needed']}",
+    ),
+    _rule(
+        r"driver/library version mismatch",
+        ErrorKind.DRIVER_MISMATCH,
+        "the driver was updated while loaded: reboot the host",
+        lambda _: "the NVIDIA driver's kernel module and its libraries differ in version",
+    ),
+    _rule(
+        r"nvml error: driver not loaded|driver rpc error|libnvidia-ml\.so\.1: cannot open",
+        ErrorKind.NO_GPU,
+        "nvidia-smi on the host tells whether a driver is loaded",
+        lambda _: "the host has the NVIDIA container toolkit, but no NVIDIA driver that works",
+    ),
+    _rule(
+        r"nvidia-container-cli: device error: (?P<what>[^\n\"]{1,200})",
+        ErrorKind.NO_GPU,
+        "nvidia-smi on the host lists the GPUs that there are",
+        lambda match: f"a GPU that was asked for is not there: {match['what']}",
+    ),
+    _rule(r"nvidia-container-cli", ErrorKind.HOST_FAULT, "does nvidia-smi work on the host?"),
+    _rule(
+        r"exec format error|no matching manifest for|does not match the (?:specified|detected) (?:host )?platform",
+        ErrorKind.UNSUPPORTED_PLATFORM,
+        "the image must be built for the host's processor",
+    ),
+    _rule(r"no space left on device", ErrorKind.DISK_FULL, "free some space where Docker keeps its data"),
+    _rule(
+        r"exec.*(?:executable file not found|no such file or directory)",
+        ErrorKind.COMMAND_MISSING,
+        "is this an image of rentbench, and whole?",
+    ),
+    _rule(
+        r"exec.*permission denied",
+        ErrorKind.COMMAND_NOT_EXECUTABLE,
+        "is this an image of rentbench, and whole?",
+    ),
+    _rule(
+        r"no such image|manifest unknown|manifest for \S+ not found|pull access denied|repository does not exist",
+        ErrorKind.IMAGE_MISSING,
+        "rentbench image list shows what is here; rentbench image build IMAGE makes one",
+    ),
+    _rule(
+        r"no such host|connection refused|connection reset|i/o timeout|TLS handshake timeout|network is unreachable",
+        ErrorKind.NETWORK,
+        "is the network up, and may this host reach the registry?",
+    ),
+    _rule(
+        r"network \S+ not found",
+        ErrorKind.USAGE,
+        "docker network ls shows what --network can name",
+    ),
+)  # fmt: skip
+
+
+def engine_failure(text: str, *, during: str) -> Failure:
+    """Return the failure that the engine's error message means.
+
+    Args:
+        text: The message, as the engine gave it.
+        during: What was being done: "starting the container".
+    """
+    text = " ".join(text.split())[:_MESSAGE_LIMIT]
+    for rule in _RULES:
+        found = rule.pattern.search(text)
+        if found:
+            message = rule.message(found) if rule.message else text
+            return Failure(kind=rule.kind, message=message, hint=rule.hint, log_tail=text)
+    return Failure(kind=ErrorKind.ENGINE_ERROR, message=f"{during} failed: {text}")
+
+
+def exit_failure(exit_code: int, *, oom_killed: bool, tail: str, memory_limit: int | None) -> Failure | None:
+    """Return the failure that the way a container ended means; None where the harness's own result tells all.
+
+    Args:
+        exit_code: Of the container's first process.
+        oom_killed: Whether the kernel killed something in it for memory. It does so to a child as well, and the
+            container can then end with 0.
+        tail: The last lines of its output.
+        memory_limit: Bytes that the container could use.
+    """
+    tail_or_none = tail or None
+    if oom_killed:
+        limit = f" ({memory_limit / 2**30:.1f} GiB)" if memory_limit else ""
+        return Failure(
+            kind=ErrorKind.HOST_OOM,
+            message=f"the kernel killed a process of the container for exceeding its memory{limit}",
+            hint="give it more with --memory, or use a smaller preset or case",
+            log_tail=tail_or_none,
+        )
+    if exit_code in _HARNESS_EXITS:
+        return None
+    init = re.search(r"exec \S+ failed: (?P<why>[^\n]+)", tail)
+    if init:
+        # Docker's init reports what the runtime cannot see, as the program is its child.
+        return engine_failure(f"exec failed: {init['why']}", during="starting the program in the container")
+    if exit_code in (126, 127):
+        kind = ErrorKind.COMMAND_NOT_EXECUTABLE if exit_code == 126 else ErrorKind.COMMAND_MISSING
+        what = "cannot be executed" if exit_code == 126 else "is not there"
+        return Failure(
+            kind=kind,
+            message=f"a program in the container {what} (exit code {exit_code})",
+            hint="is this an image of rentbench, and whole?",
+            log_tail=tail_or_none,
+        )
+    if exit_code == 128 + signal.SIGKILL:
+        return Failure(
+            kind=ErrorKind.KILLED,
+            message="the container was killed from outside (exit code 137)",
+            hint="docker stop, docker kill, a restart of the engine, or the host's own lack of memory (dmesg)",
+            log_tail=tail_or_none,
+        )
+    name = _signal_name(exit_code - 128)
+    return Failure(
+        kind=ErrorKind.CRASHED,
+        message=f"the container ended with exit code {exit_code}" + (f" ({name})" if name else ""),
+        log_tail=tail_or_none,
+    )
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None
