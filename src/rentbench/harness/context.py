@@ -233,7 +233,7 @@ class Context:
         )
 
     def skip(self, reason: str) -> NoReturn:
-        """End the case as skipped: it cannot run here, and that is no fault."""
+        """End the case as skipped: it cannot run here, and that is no fault. In `prepare`: every case."""
         raise CaseSkipped(reason)
 
     def fail(self, kind: ErrorKind | str, message: str, hint: str | None = None) -> NoReturn:
@@ -241,7 +241,14 @@ class Context:
         raise CaseFailed(ErrorKind(kind), message, hint)
 
     def invalidate(self, reason: str) -> None:
-        """Mark the case as invalid: its values are kept, and never ranked."""
+        """Mark the case as invalid: its values are kept, and never ranked.
+
+        Raises:
+            WorkloadError: No case is running.
+        """
+        if self._case is None:
+            msg = f"a case was marked invalid outside a case: {reason}"
+            raise WorkloadError(msg)
         self._emit({"event": "invalid", "case": self._case, "reason": reason})
 
     def artifact(self, name: str, data: bytes | str, description: str) -> None:

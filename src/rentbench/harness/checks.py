@@ -1,0 +1,132 @@
+"""The validity checks that every GPU run gets, from the host, the telemetry and the warm-ups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["check", "standard_checks"]
+
+# More than a driver and a display take; and so much that the run cannot have had the GPU for itself.
+_BUSY_SOFT_PERCENT = 5.0
+_BUSY_HARD_PERCENT = 50.0
+# A power limit is how a data-centre GPU runs at full load; these reasons are faults of cooling or supply.
+_FAULTS = ("thermal_software", "thermal_hardware", "power_brake", "hardware_slowdown")
+_MIN_SAMPLES = 3
+
+
+def check(
+    name: str,
+    passed: bool | None,
+    detail: str,
+    *,
+    severity: str = "soft",
+    value: float | str | None = None,
+    limit: float | str | None = None,
+    unit: str | None = None,
+) -> dict[str, Any]:
+    """Return a check as the schema holds it; `passed` is None where it could not be checked."""
+    outcome = "not_checked" if passed is None else "passed" if passed else "failed"
+    return {
+        "name": name,
+        "severity": severity,
+        "outcome": outcome,
+        "detail": detail,
+        "value": value,
+        "limit": limit,
+        "unit": unit,
+    }
+
+
+def standard_checks(
+    host: Mapping[str, Any],
+    gpu_problem: str | None,
+    telemetry: Mapping[str, Any] | None,
+    *,
+    peak_memory_bytes: int | None,
+    warm_ups: Sequence[bool],
+) -> list[dict[str, Any]]:
+    """Return the checks of a run that used GPUs.
+
+    Args:
+        host: As in the measurement schema.
+        gpu_problem: What is wrong with its list of GPUs, such as one that fell off the bus.
+        telemetry: As in the measurement schema.
+        peak_memory_bytes: The most that any case allocated on a GPU; None where no case told.
+        warm_ups: Of each warm-up, whether it became steady.
+    """
+    gpus = telemetry["gpus"] if telemetry else []
+    return [
+        check("gpus_complete", gpu_problem is None, gpu_problem or f"{len(host['gpus'])} GPUs answer"),
+        _idle_before(host["gpus"]),
+        _used(gpus, peak_memory_bytes),
+        _ours_alone(gpus),
+        _not_throttled(gpus),
+        _steady(warm_ups),
+    ]
+
+
+def _idle_before(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    shares = [
+        100 * gpu["memory_used_before_bytes"] / gpu["memory_total_bytes"]
+        for gpu in gpus
+        if gpu["memory_used_before_bytes"] is not None and gpu["memory_total_bytes"]
+    ]
+    if not shares:
+        return check("gpu_idle_before", None, "the memory in use before the run could not be read")
+    share = max(shares)
+    detail = f"before the run {share:.1f} % of a GPU's memory were in use"
+    return check(
+        "gpu_idle_before",
+        share <= _BUSY_SOFT_PERCENT,
+        detail,
+        severity="hard" if share > _BUSY_HARD_PERCENT else "soft",
+        value=round(share, 2),
+        limit=_BUSY_SOFT_PERCENT,
+        unit="%",
+    )
+
+
+def _used(gpus: Sequence[Mapping[str, Any]], peak_memory_bytes: int | None) -> dict[str, Any]:
+    if peak_memory_bytes:
+        gibibytes = peak_memory_bytes / 2**30
+        detail = f"up to {gibibytes:.2f} GiB of GPU memory were allocated"
+        return check("gpu_used", True, detail, severity="hard", value=peak_memory_bytes, unit="bytes")
+    readings = [
+        reading for gpu in gpus for reading in gpu["series"]["utilization_percent"] if reading is not None
+    ]
+    if len(readings) < _MIN_SAMPLES:
+        return check("gpu_used", None, "too few readings of the GPU's utilisation", severity="hard")
+    detail = f"the utilisation reached {max(readings):.0f} % in {len(readings)} readings"
+    return check("gpu_used", max(readings) > 0, detail, severity="hard", value=max(readings), unit="%")
+
+
+def _ours_alone(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    counts = [gpu["foreign_processes"] for gpu in gpus]
+    if not counts or None in counts:
+        return check("gpu_ours_alone", None, "other processes on the GPU could not be listed")
+    detail = f"at most {max(counts)} processes of others were seen on a GPU during the run"
+    return check("gpu_ours_alone", max(counts) == 0, detail, value=max(counts), limit=0)
+
+
+def _not_throttled(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    samples = sum(len(gpu["offsets_seconds"]) for gpu in gpus)
+    if samples < _MIN_SAMPLES:
+        return check("not_throttled", None, "too few readings of the throttle reasons")
+    seen: dict[str, int] = {}
+    for gpu in gpus:
+        for reason, count in gpu["throttle"].items():
+            seen[reason] = seen.get(reason, 0) + count
+    faults = [reason for reason in _FAULTS if reason in seen]
+    told = ", ".join(f"{reason} in {count}" for reason, count in seen.items()) or "no reason seen"
+    return check("not_throttled", not faults, f"while measuring, of {samples} samples in the run: {told}")
+
+
+def _steady(warm_ups: Sequence[bool]) -> dict[str, Any]:
+    if not warm_ups:
+        return check("steady_state", None, "the suite did not warm up through the harness")
+    unsteady = warm_ups.count(False)
+    detail = f"{len(warm_ups) - unsteady} of {len(warm_ups)} warm-ups became steady before their limit"
+    return check("steady_state", unsteady == 0, detail, value=unsteady, limit=0)

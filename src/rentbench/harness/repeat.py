@@ -1,0 +1,137 @@
+"""One repeat: a worker for its cases, and another one for the rest where a case took the worker with it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rentbench.core.errors import ErrorKind
+from rentbench.harness.attempt import run_worker
+from rentbench.harness.failures import error_document, explain_end, not_run
+from rentbench.harness.job import Job
+from rentbench.harness.labels import case_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rentbench.harness.arguments import Request
+    from rentbench.harness.collector import Collector
+    from rentbench.harness.interruption import Interruption
+    from rentbench.harness.logfile import LogFile
+    from rentbench.harness.progress import Progress
+
+__all__ = ["Surroundings", "run_repeat"]
+
+MAX_REPLACEMENTS = 3
+# What no fresh process can mend.
+_LASTING = {ErrorKind.GPU_LOST, ErrorKind.HOST_FAULT, ErrorKind.DISK_FULL, ErrorKind.DRIVER_MISMATCH}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What all repeats of a run share."""
+
+    request: Request
+    device: Any
+    host: dict[str, Any]
+    environment: Mapping[str, str]
+    scratch: Path
+    interruption: Interruption
+    log: LogFile
+    progress: Progress
+
+
+def run_repeat(around: Surroundings, number: int, wanted: Sequence[int], collector: Collector) -> None:
+    """Run cases in fresh processes until all have an outcome; `collector` holds the outcomes afterwards.
+
+    Args:
+        around: What all repeats share.
+        number: Of this repeat, from 0.
+        wanted: Indices of the cases to run.
+        collector: An empty one.
+    """
+    limit = around.request.suite.presets[around.request.preset].timeout_seconds
+    deadline = time.monotonic() + limit
+    for _ in range(1 + MAX_REPLACEMENTS):
+        left = [index for index in wanted if index not in collector.cases]
+        if not left or collector.error or collector.skip_reason is not None:
+            break
+        _run_worker(around, number, left, collector, deadline, limit)
+    _settle(collector, wanted)
+
+
+def _run_worker(
+    around: Surroundings,
+    number: int,
+    left: Sequence[int],
+    collector: Collector,
+    deadline: float,
+    limit_seconds: float,
+) -> None:
+    request = around.request
+    abandoned = False
+
+    def take(event: dict[str, Any]) -> None:
+        nonlocal abandoned
+        collector.take(event)
+        if event["event"] == "case_started":
+            repeat = f", repeat {number + 1} of {request.repeats}" if request.repeats > 1 else ""
+            around.progress.say(f"{case_label(request.cases[event['case']])}{repeat}")
+        elif event["event"] == "case_finished":
+            around.progress.done()
+        elif event["event"] == "abandoned":
+            abandoned = True
+
+    scratch = around.scratch / "scratch"
+    scratch.mkdir()
+    try:
+        end = run_worker(
+            Job(
+                suite_folder=str(request.suite.folder),
+                metrics=list(request.suite.metrics),
+                packages=list(request.suite.needs.packages),
+                cases=[(index, dict(request.cases[index])) for index in left],
+                device=around.device,
+                preset=request.preset,
+                settings=dict(request.settings),
+                seed=request.seed,
+                repeat=number,
+                scratch=str(scratch),
+                host=around.host,
+            ),
+            environment=around.environment,
+            deadline=deadline,
+            interruption=around.interruption,
+            log=around.log,
+            take=take,
+        )
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    came_to_its_end = end.cause == "exited" and end.code == 0 and collector.running is None
+    all_done = all(index in collector.cases for index in left)
+    if came_to_its_end and (all_done or abandoned or collector.error or collector.skip_reason is not None):
+        return
+    error = explain_end(
+        end,
+        phase=collector.phase,
+        limit_seconds=limit_seconds,
+        signal_name=around.interruption.signal,
+    )
+    took_one_case = end.cause == "exited" and collector.running is not None and error["kind"] not in _LASTING
+    collector.end_running(error)
+    if not took_one_case:
+        collector.error = collector.error or error
+
+
+def _settle(collector: Collector, wanted: Sequence[int]) -> None:
+    """Give the cases that no worker came to an outcome as well."""
+    missing = [index for index in wanted if index not in collector.cases]
+    if missing and collector.skip_reason is None and collector.error is None:
+        failed = [outcome.error for outcome in collector.cases.values() if outcome.error is not None]
+        unknown = error_document(ErrorKind.CRASHED, "an earlier case left the GPU unusable")
+        collector.error = failed[-1] if failed else unknown
+    for index in missing:
+        collector.cases[index] = not_run(collector.error, collector.skip_reason)
