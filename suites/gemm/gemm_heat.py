@@ -69,6 +69,8 @@ class Card:
         unsettled: Steady cases whose clocks had not settled within the limit.
         bursts: Burst cases that began with a temperature.
         steadies: Steady cases begun.
+        now: The clock, seconds.
+        sleep: Waits some seconds.
     """
 
     context: Context
@@ -77,6 +79,8 @@ class Card:
     unsettled: list[str] = field(default_factory=list)
     bursts: int = 0
     steadies: int = 0
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
     _rested: bool = False
     _idle_celsius: float | None = None
     _loaded_at: float | None = None
@@ -104,7 +108,7 @@ class Card:
         if not self.steadies:
             self._load(self.heat(), float(settings["heat_seconds"]))
         self.steadies += 1
-        rested = 0.0 if self._loaded_at is None else time.monotonic() - self._loaded_at
+        rested = 0.0 if self._loaded_at is None else self.now() - self._loaded_at
 
         def ready(samples: Sequence[LoadSample]) -> bool:
             last = samples[-1]
@@ -118,7 +122,7 @@ class Card:
 
     def mark_loaded(self) -> None:
         """Note that the card was under load until now."""
-        self._loaded_at = time.monotonic()
+        self._loaded_at = self.now()
 
     def _has_settled(self, samples: Sequence[LoadSample]) -> bool:
         settings = self.context.settings
@@ -134,13 +138,13 @@ class Card:
         temperature = self.context.reading().temperature_celsius
         if temperature is None:
             return
-        begin = time.monotonic()
+        begin = self.now()
         history = [(0.0, temperature)]
-        while not cooled_down(history) and time.monotonic() - begin < limit_seconds:
-            time.sleep(_POLL_SECONDS)
+        while not cooled_down(history) and self.now() - begin < limit_seconds:
+            self.sleep(_POLL_SECONDS)
             temperature = self.context.reading().temperature_celsius
             if temperature is not None:
-                history.append((time.monotonic() - begin, temperature))
+                history.append((self.now() - begin, temperature))
         self._idle_celsius = history[-1][1]
 
     def _await_cool(self, limit_seconds: float, name: str) -> GpuReading:
@@ -149,12 +153,12 @@ class Card:
             return reading
         self.bursts += 1
         allowed = self._idle_celsius + float(self.context.settings["cool_tolerance_celsius"])
-        deadline = time.monotonic() + limit_seconds
+        deadline = self.now() + limit_seconds
         while reading.temperature_celsius is not None and reading.temperature_celsius > allowed:
-            if time.monotonic() >= deadline:
+            if self.now() >= deadline:
                 self.too_warm.append(f"{name} at {reading.temperature_celsius:g} °C")
                 break
-            time.sleep(_POLL_SECONDS)
+            self.sleep(_POLL_SECONDS)
             reading = self.context.reading()
         return reading
 

@@ -53,7 +53,7 @@ def run(case: Case, context: Context) -> None:
         context.fail(
             ErrorKind.USAGE, f"a case of op={operation} has the parameters {', '.join(sorted(needed))}"
         )
-    with torch.inference_mode():
+    with torch.no_grad():
         if operation == "matmul":
             _matmul(str(case["dtype"]), int(case["size"]), str(case["state"]), context)
         else:
