@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["FIELDS", "MEMORY_FIELDS", "Gpu", "Inventory", "Mig", "is_vgpu_name", "sysfs_bus_id"]
+__all__ = ["FIELDS", "MEMORY_FIELDS", "UNKNOWN", "Gpu", "Inventory", "Mig", "is_vgpu_name", "sysfs_bus_id"]
+
+UNKNOWN: Final = "unknown"
+"""The name of a GPU that is there and tells none."""
 
 MEMORY_FIELDS: Final = ("memory_total_bytes", "memory_usable_bytes", "memory_used_before_bytes")
-
 FIELDS: Final = (
     "name",
     *MEMORY_FIELDS,

@@ -12,16 +12,24 @@ import io
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness.inventory import MEMORY_FIELDS, Gpu, Inventory, Mig, is_vgpu_name, sysfs_bus_id
-from rentbench.harness.tools import run_tool
+from rentbench.harness.inventory import (
+    MEMORY_FIELDS,
+    UNKNOWN,
+    Gpu,
+    Inventory,
+    Mig,
+    is_vgpu_name,
+    sysfs_bus_id,
+)
 from rentbench.harness.safe_xml import XmlError, parse_xml
 from rentbench.harness.throttle import reasons_from_names
+from rentbench.harness.tools import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-__all__ = ["mig_profiles", "number", "parse_csv", "parse_query", "query", "text", "throttle_reasons"]
+__all__ = ["mig_names", "number", "parse_csv", "parse_query", "query", "scrub", "text", "throttle_reasons"]
 
 _SILENCE: Final = re.compile(
     r"\[?(n/a|not supported|not available.*|not found|unknown( error)?|requested.*|err!?|gpu is lost"
@@ -29,6 +37,9 @@ _SILENCE: Final = re.compile(
     re.IGNORECASE,
 )
 _BYTES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_IDENTIFYING: Final = re.compile(
+    r"<(serial|uuid|pdi|chassis_serial_number|host_id|gpu_fabric_guid|clusterUuid|board_id)>[^<]+</\1>"
+)
 _STATES: Final = {"Enabled": True, "Disabled": False, "Yes": True, "No": False}
 # Whether this machine is a guest that holds a share of a GPU. A host that gives shares away holds the whole.
 _VIRTUALISATION: Final = {
@@ -82,16 +93,22 @@ def parse_csv(output: str) -> list[dict[str, str | None]]:
     ]
 
 
-def mig_profiles(output: str) -> dict[int, list[str]]:
-    """Return the profiles (`3g.40gb`) of each GPU's MIG devices from `nvidia-smi -L`, by GPU number."""
-    profiles: dict[int, list[str]] = {}
-    current: list[str] = []
+def mig_names(output: str) -> dict[int, list[tuple[str, str]]]:
+    """Return (profile, UUID) of each GPU's MIG devices from `nvidia-smi -L`, by GPU number."""
+    names: dict[int, list[tuple[str, str]]] = {}
+    current: list[tuple[str, str]] = []
     for line in output.splitlines():
         if gpu := re.match(r"GPU (\d+):", line):
-            current = profiles.setdefault(int(gpu[1]), [])
-        elif part := re.match(r"\s+MIG (\S+)\s+Device", line):
-            current.append(part[1])
-    return profiles
+            current = names.setdefault(int(gpu[1]), [])
+        elif part := re.match(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)", line):
+            current.append((part[1], part[2]))
+    return names
+
+
+def scrub(output: str) -> str:
+    """Return the XML without what names a board, a machine or other people's processes."""
+    output = re.sub(r"<process_info>.*?</process_info>\s*", "", output, flags=re.DOTALL)
+    return _IDENTIFYING.sub(r"<\1>removed</\1>", output)
 
 
 def throttle_reasons(gpu: Element) -> frozenset[str] | None:
@@ -106,21 +123,21 @@ def parse_query(
     output: str,
     *,
     capabilities: Mapping[str, str | None] | None = None,
-    profiles: Mapping[int, list[str]] | None = None,
+    mig: Mapping[int, list[tuple[str, str]]] | None = None,
 ) -> Inventory:
     """Return what `nvidia-smi -q -x` says.
 
     Args:
         output: As printed.
         capabilities: Compute capability by UUID: the XML has none.
-        profiles: From `mig_profiles`: the XML has none of these either.
+        mig: From `mig_names`: the XML has neither profiles nor UUIDs of MIG devices.
     """
     try:
         root = parse_xml(output)
     except XmlError as error:
         return Inventory(problem=f"nvidia-smi printed no XML that can be read: {error}")
     gpus = [
-        _gpu(element, capabilities or {}, (profiles or {}).get(index, []))
+        _gpu(element, capabilities or {}, (mig or {}).get(index, []))
         for index, element in enumerate(root.findall("gpu"))
     ]
     counted = number(root.findtext("attached_gpus"))
@@ -142,13 +159,13 @@ def query(*, timeout_seconds: float) -> tuple[Inventory, str]:
     command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv"]
     rows = parse_csv(run_tool(command, timeout_seconds=timeout_seconds).output)
     capabilities = {str(row.get("uuid")): row.get("compute_cap") for row in rows}
-    profiles: dict[int, list[str]] = {}
+    mig: dict[int, list[tuple[str, str]]] = {}
     if "<mig_device>" in answer.output:
-        profiles = mig_profiles(run_tool(["nvidia-smi", "-L"], timeout_seconds=timeout_seconds).output)
-    return parse_query(answer.output, capabilities=capabilities, profiles=profiles), answer.output
+        mig = mig_names(run_tool(["nvidia-smi", "-L"], timeout_seconds=timeout_seconds).output)
+    return parse_query(answer.output, capabilities=capabilities, mig=mig), answer.output
 
 
-def _gpu(gpu: Element, capabilities: Mapping[str, str | None], profiles: list[str]) -> Gpu:
+def _gpu(gpu: Element, capabilities: Mapping[str, str | None], mig: list[tuple[str, str]]) -> Gpu:
     def say(*paths: str) -> str | None:
         return next((found for path in paths if (found := text(gpu.findtext(path))) is not None), None)
 
@@ -162,7 +179,7 @@ def _gpu(gpu: Element, capabilities: Mapping[str, str | None], profiles: list[st
         return number(say(*(f"{group}/{name}" for group in groups for name in names)), "W")
 
     uuid = text(gpu.findtext("uuid"))
-    name = text(gpu.findtext("product_name")) or "unknown"
+    name = text(gpu.findtext("product_name")) or UNKNOWN
     link = "pci/pci_gpu_link_info"
     values: dict[str, Any] = {
         "name": name,
@@ -187,6 +204,8 @@ def _gpu(gpu: Element, capabilities: Mapping[str, str | None], profiles: list[st
         "pcie_width_max": whole(f"{link}/link_widths/max_link_width", "x"),
     }
     bus_id = text(gpu.get("id"))
+    parts = gpu.findall("mig_devices/mig_device")
+    names: list[tuple[str | None, str | None]] = [*mig, *[(None, None)] * (len(parts) - len(mig))]
     return Gpu(
         values={field: value for field, value in values.items() if value is not None},
         reasons={"": "nvidia-smi does not tell it"},
@@ -194,8 +213,8 @@ def _gpu(gpu: Element, capabilities: Mapping[str, str | None], profiles: list[st
         serial=text(gpu.findtext("serial")),
         pci_bus_id=sysfs_bus_id(bus_id) if bus_id else None,
         mig=tuple(
-            Mig(uuid=None, profile=profiles[index] if index < len(profiles) else None, memory=_memory(part))
-            for index, part in enumerate(gpu.findall("mig_devices/mig_device"))
+            Mig(uuid=uuid, profile=profile, memory=_memory(part))
+            for part, (profile, uuid) in zip(parts, names, strict=False)
         ),
     )
 

@@ -11,7 +11,15 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness.inventory import MEMORY_FIELDS, Gpu, Inventory, Mig, is_vgpu_name, sysfs_bus_id
+from rentbench.harness.inventory import (
+    MEMORY_FIELDS,
+    UNKNOWN,
+    Gpu,
+    Inventory,
+    Mig,
+    is_vgpu_name,
+    sysfs_bus_id,
+)
 from rentbench.harness.nvml import CLOCK_MEMORY, CLOCK_SM, Device, Nvml, NvmlUnavailableError
 from rentbench.harness.tools import module_command, module_environment, run_tool
 
@@ -40,7 +48,7 @@ def read_inventory(*, timeout_seconds: float) -> Inventory:
     missing = machine["count"] - len(gpus)
     if missing > 0:
         reason = f"NVML: {answer.problem or 'the reader stopped'}"
-        gpus += [Gpu(values={"name": "unknown"}, reasons={"": reason}) for _ in range(missing)]
+        gpus += [Gpu(values={"name": UNKNOWN}, reasons={"": reason}) for _ in range(missing)]
     return Inventory(
         gpus=tuple(gpus),
         driver_version=machine["driver_version"],
@@ -74,7 +82,7 @@ def describe(nvml: Nvml) -> Iterator[dict[str, Any]]:
     }
     for device, reason in devices:
         if device is None:
-            yield asdict(Gpu(values={"name": "unknown"}, reasons={"": f"NVML: {reason}"}))
+            yield asdict(Gpu(values={"name": UNKNOWN}, reasons={"": f"NVML: {reason}"}))
         else:
             yield asdict(_describe_gpu(nvml, device))
 
@@ -88,7 +96,7 @@ def _describe_gpu(nvml: Nvml, device: Device) -> Gpu:
             reasons[name] = f"NVML: {reason}"
         else:
             values[name] = convert(answer)
-    values.setdefault("name", "unknown")
+    values.setdefault("name", UNKNOWN)
     if is_vgpu_name(values["name"]):
         values["vgpu"] = True
     memory, memory_reasons = _memory(nvml, device)
