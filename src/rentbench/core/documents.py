@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
+    "MAX_INTEGER",
     "read_bytes",
     "read_document",
     "read_toml",

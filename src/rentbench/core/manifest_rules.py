@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rentbench.core.parameters import Parameter, read_parameter
 from rentbench.core.problems import Problem, listing, pointer, show
-from rentbench.core.units import is_known
+from rentbench.core.units import UNITS, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def unit_problem(unit: str, *place: str | int) -> Iterator[Problem]:
         yield Problem(
             pointer=pointer(*place),
             message=f"is the unknown unit {show(unit)}",
-            allowed="the units of rentbench.core.units",
+            allowed=listing(UNITS, limit=len(UNITS)),
         )
 
 

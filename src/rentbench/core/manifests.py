@@ -234,8 +234,7 @@ def _checked(path: Path, kind: Literal["suite", "image"]) -> dict[str, Any]:
     problems = problems or manifest_problems(content, kind, folder=path.parent)
     if problems:
         msg = f"{path}: {problems[0]}"
-        more = f"{len(problems) - 1} more: " if len(problems) > 1 else ""
-        raise InvalidDocumentError(msg, hint=f"{more}rentbench validate {path}")
+        raise InvalidDocumentError(msg, hint=f"to see all problems: rentbench validate {path}")
     return content
 
 

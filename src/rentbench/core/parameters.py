@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from rentbench.core.documents import MAX_INTEGER
 from rentbench.core.errors import UsageError
 from rentbench.core.problems import listing, show
 
@@ -49,8 +50,10 @@ class Parameter:
             return False
         if isinstance(value, str):
             return self.max_length is None or len(value) <= self.max_length
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
         if isinstance(value, int | float):
-            return math.isfinite(value) and self._low() <= value <= self._high()
+            return abs(value) <= MAX_INTEGER and self._low() <= value <= self._high()
         return True
 
     @property
@@ -60,16 +63,14 @@ class Parameter:
             return listing((show(choice) for choice in self.choices), limit=40)
         if self.type == "boolean":
             return "true, false"
-        bounds = [
-            f"{word} {bound}"
-            for word, bound in (
-                ("from", self.minimum),
-                ("to", self.maximum),
-                ("up to characters:", self.max_length),
-            )
-            if bound is not None
-        ]
-        return " ".join([self.type, *bounds])
+        parts = [self.type]
+        if self.minimum is not None:
+            parts.append(f"from {self.minimum}")
+        if self.maximum is not None:
+            parts.append(f"to {self.maximum}")
+        if self.max_length is not None:
+            parts.append(f"of at most {self.max_length} characters")
+        return " ".join(parts)
 
     def _low(self) -> float:
         return -math.inf if self.minimum is None else self.minimum
