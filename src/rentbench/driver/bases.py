@@ -1,7 +1,7 @@
 """The base that an image stands on: the pinned one, or a stand-in made from Debian's packages.
 
-The stand-in is for hosts that reach no registry. It is made the same twice while the mirror stands still, and its id
-enters the recipe, so that an image on it never passes for one on the pinned base.
+The stand-in is for hosts that reach no registry. It is made the same twice while the mirror stands still, and
+its id enters the recipe, so that an image on it never passes for one on the pinned base.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rentbench.core.manifests import ImageManifest
     from rentbench.driver.engine import Engine
 
-__all__ = ["Base", "find_base", "make_stand_in", "stand_in_reference"]
+__all__ = ["Base", "debian_codename", "find_base", "make_stand_in", "stand_in_reference"]
 
 _PULL_TIMEOUT = 120.0
 _BOOTSTRAP_TIMEOUT = 900.0
@@ -33,8 +33,8 @@ _BOOTSTRAP_TIMEOUT = 900.0
 # What `debian:*-slim` leaves out, and what would differ from one making to the next, or tell of this machine.
 _LEFT_OUT = ("doc/*", "man/*", "locale/*", "info/*", "lintian/*")
 _REMOVED = (
-    "etc/hostname etc/resolv.conf etc/apt/apt.conf.d/99mmdebstrap var/log/* var/lib/apt/lists/* var/cache/apt/*"
-    " var/cache/ldconfig/* var/cache/debconf/*-old"
+    "etc/hostname etc/resolv.conf etc/apt/apt.conf.d/99mmdebstrap var/log/* var/lib/apt/lists/*"
+    " var/cache/apt/* var/cache/ldconfig/* var/cache/debconf/*-old"
 )
 
 
@@ -90,7 +90,7 @@ def find_base(
 
 def stand_in_reference(manifest: ImageManifest) -> str:
     """Return the local name of the stand-in for an image's base."""
-    return f"rentbench/base:{_codename(manifest)}"
+    return f"rentbench/base:{debian_codename(manifest)}"
 
 
 def make_stand_in(
@@ -108,7 +108,7 @@ def make_stand_in(
         RentbenchError: mmdebstrap is missing or fails.
     """
     program = find_program("mmdebstrap", package="mmdebstrap")
-    codename = _codename(manifest)
+    codename = debian_codename(manifest)
     reference = stand_in_reference(manifest)
     say(f"making {reference} with mmdebstrap")
     removed = f"{_REMOVED} etc/apt/sources.list" if mirror else _REMOVED
@@ -145,8 +145,8 @@ def make_stand_in(
     return Base(reference=reference, id=str(image.id), image_id=str(image.id))
 
 
-def _codename(manifest: ImageManifest) -> str:
-    """Return Debian's name in `debian:bookworm-slim`."""
+def debian_codename(manifest: ImageManifest) -> str:
+    """Return the name of Debian's release in an image's base: `bookworm` of `debian:bookworm-slim`."""
     return manifest.base_reference.partition(":")[2].removesuffix("-slim")
 
 
@@ -164,13 +164,13 @@ def _pulled(engine: Engine, reference: str, say: Callable[[str], None]) -> Base 
         say(f"pulling {reference}")
         capture(["docker", "pull", "--quiet", reference], timeout=_PULL_TIMEOUT)
     except ProgramError as error:
-        say(error.message)
+        say(f"{reference} cannot be pulled: {error.output or error.message}")
         return None
     return _local(engine, reference)
 
 
 def _write_archive(archive: Path, root: Path, *, reference: str, architecture: str) -> None:
-    """Write a root file system as an image that `docker load` takes, with an id that depends on its content only.
+    """Write a root file system as an image that `docker load` takes; its id depends on its content only.
 
     `docker import` would put the time of day into the image, and so into its id.
     """

@@ -1,16 +1,13 @@
-"""Named failures of a run as the driver sees them: from the engine's words, and from how a container ended."""
+"""Named failures as the driver sees them: from the engine's words, and from how a container ended."""
 
 from __future__ import annotations
 
 import re
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rentbench.core.errors import ErrorKind, ExitCode, RentbenchError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["Failure", "RunFailedError", "engine_failure", "exit_failure"]
 
@@ -56,91 +53,89 @@ class RunFailedError(RentbenchError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    pattern: re.Pattern[str]
+    """What a pattern in the engine's words means; the message may use the pattern's groups."""
+
     kind: ErrorKind
+    pattern: str
+    message: str | None = None
     hint: str
-    message: Callable[[re.Match[str]], str] | None = None
 
 
-def _rule(
-    pattern: str, kind: ErrorKind, hint: str, message: Callable[[re.Match[str]], str] | None = None
-) -> _Rule:
-    return _Rule(
-        pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), kind=kind, hint=hint, message=message
-    )
+_BROKEN_IMAGE = "is this an image of rentbench, and whole?"
 
-
-_NO_TOOLKIT = (
-    "install the NVIDIA container toolkit and restart Docker; "
-    "without GPUs: --gpus none --preset smoke"
-)  # fmt: skip
-
-# Engine, runtime and NVIDIA's hook in their own words, first match wins.
+# Engine, runtime and NVIDIA's hook in their own words; the first match wins.
 _RULES = (
-    _rule(
-        r"could not select device driver|unknown (?:or invalid )?runtime (?:name|specified):? ?\"?nvidia"
-        r"|unresolvable CDI devices",
-        ErrorKind.NO_CONTAINER_TOOLKIT,
-        _NO_TOOLKIT,
-        lambda _: "Docker cannot hand GPUs to containers on this host",
+    _Rule(
+        kind=ErrorKind.NO_CONTAINER_TOOLKIT,
+        pattern=r'could not select device driver|unknown runtime specified "?nvidia|unresolvable CDI devices',
+        message="Docker cannot hand GPUs to containers on this host",
+        hint="install the NVIDIA container toolkit and restart Docker; on CPU: --gpus none --preset smoke",
     ),
-    _rule(
-        r"requirement error: unsatisfied condition: (?P<needed>[a-z]+ ?[<>=!]+ ?[0-9.]+)",
-        ErrorKind.DRIVER_TOO_OLD,
-        "update the NVIDIA driver, or use an image for an older CUDA",
-        lambda match: f"the NVIDIA driver is too old for this image, which needs {match['needed']}",
+    _Rule(
+        kind=ErrorKind.DRIVER_TOO_OLD,
+        pattern=r"requirement error: unsatisfied condition: (?P<needed>[a-z]+ ?[<>=!]+ ?[0-9.]+)",
+        message="the NVIDIA driver is too old for this image, which needs {needed}",
+        hint="update the NVIDIA driver, or use an image for an older CUDA",
     ),
-    _rule(
-        r"driver/library version mismatch",
-        ErrorKind.DRIVER_MISMATCH,
-        "the driver was updated while loaded: reboot the host",
-        lambda _: "the NVIDIA driver's kernel module and its libraries differ in version",
+    _Rule(
+        kind=ErrorKind.DRIVER_MISMATCH,
+        pattern=r"driver/library version mismatch",
+        message="the NVIDIA driver's kernel module and its libraries differ in version",
+        hint="the driver was updated while loaded: reboot the host",
     ),
-    _rule(
-        r"nvml error: driver not loaded|driver rpc error|libnvidia-ml\.so\.1: cannot open",
-        ErrorKind.NO_GPU,
-        "nvidia-smi on the host tells whether a driver is loaded",
-        lambda _: "the host has the NVIDIA container toolkit, but no NVIDIA driver that works",
+    _Rule(
+        kind=ErrorKind.NO_GPU,
+        pattern=r"nvml error: driver not loaded|driver rpc error|libnvidia-ml\.so\.1: cannot open",
+        message="the host has the NVIDIA container toolkit, but no NVIDIA driver that works",
+        hint="nvidia-smi on the host tells whether a driver is loaded",
     ),
-    _rule(
-        r"nvidia-container-cli: device error: (?P<what>[^\n\"]{1,200})",
-        ErrorKind.NO_GPU,
-        "nvidia-smi on the host lists the GPUs that there are",
-        lambda match: f"a GPU that was asked for is not there: {match['what']}",
+    _Rule(
+        kind=ErrorKind.NO_GPU,
+        pattern=r'nvidia-container-cli: device error: (?P<what>[^\n"]{1,200})',
+        message="a GPU that was asked for is not there: {what}",
+        hint="nvidia-smi on the host lists the GPUs that there are",
     ),
-    _rule(r"nvidia-container-cli", ErrorKind.HOST_FAULT, "does nvidia-smi work on the host?"),
-    _rule(
-        r"exec format error|no matching manifest for|does not match the (?:specified|detected) (?:host )?platform",
-        ErrorKind.UNSUPPORTED_PLATFORM,
-        "the image must be built for the host's processor",
+    _Rule(
+        kind=ErrorKind.HOST_FAULT,
+        pattern=r"nvidia-container-cli",
+        hint="does nvidia-smi work on the host?",
     ),
-    _rule(r"no space left on device", ErrorKind.DISK_FULL, "free some space where Docker keeps its data"),
-    _rule(
-        r"exec.*(?:executable file not found|no such file or directory)",
-        ErrorKind.COMMAND_MISSING,
-        "is this an image of rentbench, and whole?",
+    _Rule(
+        kind=ErrorKind.UNSUPPORTED_PLATFORM,
+        pattern=r"exec format error|no matching manifest for|does not match the (?:specified|detected)",
+        hint="the image must be built for the host's processor",
     ),
-    _rule(
-        r"exec.*permission denied",
-        ErrorKind.COMMAND_NOT_EXECUTABLE,
-        "is this an image of rentbench, and whole?",
+    _Rule(
+        kind=ErrorKind.DISK_FULL,
+        pattern=r"no space left on device",
+        hint="free some space where Docker keeps its data",
     ),
-    _rule(
-        r"no such image|manifest unknown|manifest for \S+ not found|pull access denied|repository does not exist",
-        ErrorKind.IMAGE_MISSING,
-        "rentbench image list shows what is here; rentbench image build IMAGE makes one",
+    _Rule(
+        kind=ErrorKind.COMMAND_MISSING,
+        pattern=r"exec.*(?:executable file not found|no such file or directory)",
+        hint=_BROKEN_IMAGE,
     ),
-    _rule(
-        r"no such host|connection refused|connection reset|i/o timeout|TLS handshake timeout|network is unreachable",
-        ErrorKind.NETWORK,
-        "is the network up, and may this host reach the registry?",
+    _Rule(
+        kind=ErrorKind.COMMAND_NOT_EXECUTABLE,
+        pattern=r"exec.*permission denied",
+        hint=_BROKEN_IMAGE,
     ),
-    _rule(
-        r"network \S+ not found",
-        ErrorKind.USAGE,
-        "docker network ls shows what --network can name",
+    _Rule(
+        kind=ErrorKind.IMAGE_MISSING,
+        pattern=r"no such image|manifest unknown|manifest for \S+ not found|pull access denied",
+        hint="rentbench image list shows what is here; rentbench image build IMAGE makes one",
     ),
-)  # fmt: skip
+    _Rule(
+        kind=ErrorKind.NETWORK,
+        pattern=r"no such host|connection (?:refused|reset)|(?:i/o|handshake) timeout|network is unreachable",
+        hint="is the network up, and may this host reach the registry?",
+    ),
+    _Rule(
+        kind=ErrorKind.USAGE,
+        pattern=r"network \S+ not found",
+        hint="docker network ls shows what --network can name",
+    ),
+)
 
 
 def engine_failure(text: str, *, during: str) -> Failure:
@@ -152,9 +147,9 @@ def engine_failure(text: str, *, during: str) -> Failure:
     """
     text = " ".join(text.split())[:_MESSAGE_LIMIT]
     for rule in _RULES:
-        found = rule.pattern.search(text)
+        found = re.search(rule.pattern, text, re.IGNORECASE)
         if found:
-            message = rule.message(found) if rule.message else text
+            message = rule.message.format(**found.groupdict()) if rule.message else f"{during} failed: {text}"
             return Failure(kind=rule.kind, message=message, hint=rule.hint, log_tail=text)
     return Failure(kind=ErrorKind.ENGINE_ERROR, message=f"{during} failed: {text}")
 
@@ -164,8 +159,8 @@ def exit_failure(exit_code: int, *, oom_killed: bool, tail: str, memory_limit: i
 
     Args:
         exit_code: Of the container's first process.
-        oom_killed: Whether the kernel killed something in it for memory. It does so to a child as well, and the
-            container can then end with 0.
+        oom_killed: Whether the kernel killed something in it for memory. It does so to a child as well, and
+            the container can then end with 0.
         tail: The last lines of its output.
         memory_limit: Bytes that the container could use.
     """
@@ -197,7 +192,7 @@ def exit_failure(exit_code: int, *, oom_killed: bool, tail: str, memory_limit: i
         return Failure(
             kind=ErrorKind.KILLED,
             message="the container was killed from outside (exit code 137)",
-            hint="docker stop, docker kill, a restart of the engine, or the host's own lack of memory (dmesg)",
+            hint="by docker stop or kill, a restart of the engine, or the host's own lack of memory (dmesg)",
             log_tail=tail_or_none,
         )
     name = _signal_name(exit_code - 128)

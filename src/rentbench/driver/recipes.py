@@ -6,7 +6,6 @@ names and contents, never paths, times or modes of this checkout. The wheels are
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rentbench
-from rentbench.core.documents import sha256_file
+from rentbench.core.documents import read_bytes, sha256_bytes
 from rentbench.core.errors import RentbenchError, UnusableInputError
 from rentbench.core.manifests import load_suites
 from rentbench.core.resources import resource
@@ -42,14 +41,16 @@ class Recipe:
         platform: Such as `linux/amd64`.
         base: `sha256:…` of the base image.
         debian_snapshot: The day that Debian's packages are pinned to; empty where they are not.
-        files: What the build context holds, by path in it.
+        files: What the build context holds, by path in it. Read once: an edit during a build changes nothing.
+        sources: Where those files were read.
     """
 
     image: str
     platform: str
     base: str
     debian_snapshot: str
-    files: Mapping[str, Path]
+    files: Mapping[str, bytes]
+    sources: Mapping[str, Path]
 
     @property
     def id(self) -> str:
@@ -59,10 +60,10 @@ class Recipe:
             "platform": self.platform,
             "base": self.base,
             "debian_snapshot": self.debian_snapshot,
-            "files": {name: sha256_file(path) for name, path in self.files.items()},
+            "files": {name: sha256_bytes(content) for name, content in self.files.items()},
         }
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+        return sha256_bytes(canonical.encode())
 
 
 def read_recipe(manifest: ImageManifest, *, base: str, debian_snapshot: str) -> Recipe:
@@ -71,17 +72,14 @@ def read_recipe(manifest: ImageManifest, *, base: str, debian_snapshot: str) -> 
     Raises:
         UnusableInputError: A suite or a file that the image needs is not there.
     """
-    files = dict(sorted(_files(manifest)))
-    for path in files.values():
-        if not path.is_file():
-            msg = f"image {manifest.name} needs {path}, which is not there"
-            raise UnusableInputError(msg)
+    sources = dict(sorted(_files(manifest)))
     return Recipe(
         image=manifest.name,
         platform=manifest.platform,
         base=base,
         debian_snapshot=debian_snapshot,
-        files=files,
+        files={name: read_bytes(path) for name, path in sources.items()},
+        sources=sources,
     )
 
 
@@ -90,8 +88,8 @@ def find_revision(recipe: Recipe) -> str:
 
     Empty outside a git checkout: an installed package knows no commit.
     """
-    paths = [str(path) for path in recipe.files.values()]
-    git = ["git", "-C", str(recipe.files["Dockerfile"].parent)]
+    paths = [str(path) for path in recipe.sources.values()]
+    git = ["git", "-C", str(recipe.sources["Dockerfile"].parent)]
     try:
         commit = capture([*git, "log", "-1", "--format=%H", "--", *paths], timeout=_GIT_TIMEOUT).strip()
         changed = capture([*git, "status", "--porcelain", "--", *paths], timeout=_GIT_TIMEOUT).strip()
@@ -112,12 +110,12 @@ def stage(recipe: Recipe, folder: Path, *, wheels: Path) -> None:
         RentbenchError: A wheel is missing, or the folder cannot be written.
     """
     try:
-        for name, source in recipe.files.items():
+        for name, content in recipe.files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            target.write_bytes(content)
         (folder / "wheels").mkdir()
-        for wheel in read_lock(recipe.files["requirements.lock"]):
+        for wheel in read_lock(recipe.sources["requirements.lock"]):
             _link(wheels / wheel.file, folder / "wheels" / wheel.file)
         # From the bottom up: a folder's time changes when something is put into it.
         for path in sorted(folder.rglob("*"), reverse=True):
