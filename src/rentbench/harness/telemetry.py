@@ -1,71 +1,106 @@
 """Power, temperature, clocks and memory while a run lasts, sampled by a process of its own.
 
-File: one header line, then one line for each sample; stamps are `time.monotonic()` seconds, shared by all
-processes of a machine.
+`python -m rentbench.harness.telemetry --interval 1 --output FILE` samples until its standard input ends or
+SIGTERM comes. Stamps are `time.monotonic()` seconds, which all processes of a machine share. `sampler` tells
+the file's format.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+import argparse
+import contextlib
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from rentbench.harness.sampler import sample
+from rentbench.harness.telemetry_summary import TelemetrySummary, summarize
+from rentbench.harness.tools import module_command, module_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from types import TracebackType
 
 __all__ = ["TelemetryProcess", "TelemetrySummary", "summarize"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class TelemetrySummary:
-    """What a telemetry file says.
-
-    Attributes:
-        telemetry: As measurement documents hold it (`$defs/telemetry`); None where nothing was sampled.
-        unavailable: A reason for every null in it; the pointers begin with `/telemetry`.
-        link_under_load: For each GPU the highest PCIe generation and width seen; None where not read.
-    """
-
-    telemetry: dict[str, Any] | None
-    unavailable: list[dict[str, str]]
-    link_under_load: list[tuple[int | None, int | None]]
+_KILL_SECONDS: Final = 2.0
 
 
 class TelemetryProcess:
-    """The sampling process: `with TelemetryProcess(path): …`; it ends with its parent, whatever happens to that.
+    """The sampling process: `with TelemetryProcess(path): …`.
+
+    It ends with its parent, whatever happens to that.
 
     Args:
-        output: The file to write, JSON lines; worth keeping as an artifact.
+        output: The file to write, worth keeping as an artifact. It must not exist yet.
         interval_seconds: Between two samples.
     """
 
     def __init__(self, output: Path, *, interval_seconds: float = 1.0) -> None:
         self.output = output
         self.interval_seconds = interval_seconds
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start sampling; returns at once."""
+        """Start sampling; returns at once. Where that fails, the run goes on and the file stays empty."""
+        command = module_command(
+            "rentbench.harness.telemetry",
+            "--interval",
+            str(self.interval_seconds),
+            "--output",
+            str(self.output),
+        )
+        with contextlib.suppress(OSError), self.output.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,  # what goes wrong is told in the file, too
+                env=module_environment(),
+                start_new_session=True,  # Ctrl-C is for the supervisor, which ends this one last
+            )
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None when it is not running."""
+        return self._process.pid if self._process and self._process.poll() is None else None
 
     def stop(self, *, timeout_seconds: float = 5.0) -> None:
-        """End it after a last sample; kills it when it does not end in time. Calling it twice does nothing more."""
-        del timeout_seconds
+        """End it after a last sample, or kill it when it does not end in time. May be called twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        try:
+            process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_KILL_SECONDS)  # a driver call that hangs in the kernel outlives even this
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
 
-def summarize(file: Path, measure_windows: Sequence[tuple[float, float]]) -> TelemetrySummary:
-    """Return the telemetry of a run; never raises.
+def main(arguments: list[str] | None = None) -> None:
+    """Sample into a file until told to end."""
+    parser = argparse.ArgumentParser(prog="python -m rentbench.harness.telemetry", description=sample.__doc__)
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two samples")
+    parser.add_argument("--output", type=Path, required=True, help="file to write, JSON lines")
+    chosen = parser.parse_args(arguments)
+    if chosen.interval <= 0:
+        parser.error("--interval must be above 0")
+    with chosen.output.open("a", encoding="utf-8") as file:
+        sample(file, interval_seconds=chosen.interval)
 
-    Args:
-        file: What a `TelemetryProcess` wrote; may be missing or cut short.
-        measure_windows: Begin and end of each measuring phase, `time.monotonic()` seconds; throttle reasons are
-            counted inside them.
-    """
-    del file, measure_windows
-    reason = {"path": "/telemetry", "reason": "nothing was sampled"}
-    return TelemetrySummary(telemetry=None, unavailable=[reason], link_under_load=[])
+
+if __name__ == "__main__":
+    main()
