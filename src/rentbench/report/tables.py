@@ -1,0 +1,185 @@
+"""The cases of a group of results, laid out in parts that each make one table and at most one chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from rentbench.core.ids import slug
+from rentbench.core.manifests import Direction, Metric, Scalar, SuiteManifest
+from rentbench.report.format import scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rentbench.report.compare import Group
+    from rentbench.report.model import Case, Result
+
+__all__ = ["KEPT_APART", "Part", "Row", "case_text", "metric_of", "named", "parts"]
+
+# Cases that differ in this are different measurements even where metric and size agree: a short burst on a
+# cool device and steady work under its own heat. They never share a table, a chart or a ranking.
+KEPT_APART = "state"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One case of one result."""
+
+    result: Result
+    case: Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Cases with the same metrics and state: comparable where their other parameters are equal.
+
+    Attributes:
+        key: For anchors; unique within the group.
+        title: The leading metric and the state, in words.
+        fixed: Parameters that every row shares.
+        varying: Parameters that differ between rows, in the manifest's order.
+        metrics: What was measured, in the manifest's order.
+        rows: By varying parameters, then by device.
+    """
+
+    key: str
+    title: str
+    fixed: Mapping[str, Scalar]
+    varying: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def leading(self) -> Metric | None:
+        """The first metric that ranks, which the chart shows."""
+        return next((metric for metric in self.metrics if metric.direction != "none"), None)
+
+    @property
+    def has_peak_memory(self) -> bool:
+        """Whether any row says how much memory it took."""
+        return any(row.case.peak_memory_bytes is not None for row in self.rows)
+
+
+def parts(group: Group, manifest: SuiteManifest) -> list[Part]:
+    """Return the parts of a group: the one with the headline case first, then in the order of the cases."""
+    results = (*group.current, *group.without_figures)
+    rows = [Row(result=result, case=case) for result in results for case in result.cases]
+    found: dict[tuple[Scalar, tuple[str, ...]], list[Row]] = {}
+    for key, row in _keyed(rows):
+        found.setdefault(key, []).append(row)
+    made = [_part(state, members, manifest) for (state, _), members in found.items()]
+    return _with_own_keys(sorted(made, key=lambda part: not _holds_headline(part, manifest)))
+
+
+def case_text(parameters: Mapping[str, Scalar], manifest: SuiteManifest | None) -> str:
+    """Return a case's parameters for a line of text: `matmul, bf16, size 8,192, steady`."""
+    return ", ".join(
+        named(name, parameters[name])
+        for name in _in_order(parameters, manifest)
+        if parameters[name] is not None
+    )
+
+
+def named(name: str, value: Scalar) -> str:
+    """Return a parameter's value in words; text stands for itself, all else carries its name."""
+    return value.replace("_", " ") if isinstance(value, str) else f"{name.replace('_', ' ')} {scalar(value)}"
+
+
+def metric_of(name: str, manifest: SuiteManifest | None, unit: str, direction: str) -> Metric:
+    """Return a metric as the manifest declares it, or else as the document has it."""
+    declared = manifest.metrics.get(name) if manifest else None
+    if declared and declared.unit == unit:
+        return declared
+    return Metric(name=name, title=name.replace("_", " "), unit=unit, direction=cast("Direction", direction))
+
+
+def _keyed(rows: Sequence[Row]) -> list[tuple[tuple[Scalar, tuple[str, ...]], Row]]:
+    """Give each row its part: state and ranking metrics; a row without figures goes with its like."""
+    metrics_of_case: dict[tuple[object, ...], tuple[str, ...]] = {}
+    metrics_of_state: dict[Scalar, tuple[str, ...]] = {}
+    for row in rows:
+        metrics = tuple(sorted(item.metric for item in row.case.figures.values() if item.direction != "none"))
+        if metrics:
+            metrics_of_case.setdefault(_identity(row.case), metrics)
+            metrics_of_state.setdefault(row.case.parameters.get(KEPT_APART), metrics)
+    keyed = []
+    for row in rows:
+        state = row.case.parameters.get(KEPT_APART)
+        metrics = metrics_of_case.get(_identity(row.case)) or metrics_of_state.get(state, ())
+        keyed.append(((state, metrics), row))
+    return keyed
+
+
+def _identity(case: Case) -> tuple[object, ...]:
+    return tuple(sorted((name, repr(value)) for name, value in case.parameters.items()))
+
+
+def _holds_headline(part: Part, manifest: SuiteManifest) -> bool:
+    if manifest.headline is None:
+        return False
+    metric, wanted = manifest.headline.metric, manifest.headline.case
+    return any(metric == item.name for item in part.metrics) and any(
+        all(row.case.parameters.get(name) == value for name, value in wanted.items()) for row in part.rows
+    )
+
+
+def _part(state: Scalar, rows: Sequence[Row], manifest: SuiteManifest) -> Part:
+    names: dict[str, None] = {}
+    metrics: dict[str, Metric] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row.case.parameters))
+        for figure in row.case.figures.values():
+            metrics.setdefault(
+                figure.metric, metric_of(figure.metric, manifest, figure.unit, figure.direction)
+            )
+    ordered = _in_order(names, manifest)
+    values = {name: {row.case.parameters.get(name) for row in rows} for name in ordered}
+    varying = tuple(name for name in ordered if len(values[name]) > 1)
+    position = {name: index for index, name in enumerate(manifest.metrics)}
+    measured = tuple(sorted(metrics.values(), key=lambda metric: position.get(metric.name, len(position))))
+    leading = next((metric.title for metric in measured if metric.direction != "none"), "Cases")
+    return Part(
+        key="",
+        title=leading if state is None else f"{leading}, {named(KEPT_APART, state)}",
+        fixed={name: next(iter(values[name])) for name in ordered if name not in varying},
+        varying=varying,
+        metrics=measured,
+        rows=tuple(sorted(rows, key=lambda row: _place(row, varying, manifest))),
+    )
+
+
+def _with_own_keys(made: Sequence[Part]) -> list[Part]:
+    taken: set[str] = set()
+    keyed = []
+    for part in made:
+        key, number = slug(part.title), 2
+        while key in taken:
+            key, number = f"{slug(part.title)}-{number}", number + 1
+        taken.add(key)
+        keyed.append(replace(part, key=key))
+    return keyed
+
+
+def _in_order(names: Mapping[str, object], manifest: SuiteManifest | None) -> list[str]:
+    declared = list(manifest.parameters) if manifest else []
+    known = [name for name in declared if name in names]
+    return known + sorted(name for name in names if name not in known)
+
+
+def _place(row: Row, varying: Sequence[str], manifest: SuiteManifest) -> tuple[object, ...]:
+    choices = {
+        name: manifest.parameters[name].choices if name in manifest.parameters else None for name in varying
+    }
+    keys = [_rank(row.case.parameters.get(name), choices[name]) for name in varying]
+    device = row.result.device.title if row.result.device else ""
+    return (*keys, device, row.result.id)
+
+
+def _rank(value: Scalar, choices: Sequence[Scalar] | None) -> tuple[int, float, str]:
+    """Order values: by the manifest's choices, then numbers by size, then text; missing ones last."""
+    if value is None:
+        return (3, 0.0, "")
+    if isinstance(value, str):
+        return (0, float(choices.index(value)), "") if choices and value in choices else (2, 0.0, value)
+    return (1, float(value), "")
