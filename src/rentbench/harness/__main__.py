@@ -39,7 +39,7 @@ def _main(command: list[str]) -> int:
     suites = load_suites()
     suite = _find(suites, arguments.suite) if arguments.suite is not None else None
     if arguments.help:
-        _print(parser.format_help().rstrip(), *(_offer(suite) if suite else _listing(suites)))
+        _print(parser.format_help(), *(_offer(suite) if suite else _listing(suites)))
     elif arguments.version:
         _print(*(f"{one.name} {one.version}" for one in ([suite] if suite else suites.values())))
     elif suite is None:
@@ -60,13 +60,13 @@ def _find(suites: Mapping[str, SuiteManifest], name: str) -> SuiteManifest:
 
 
 def _listing(suites: Mapping[str, SuiteManifest]) -> Iterator[str]:
-    yield "\nsuites:"
+    yield "suites:"
     for suite in suites.values():
         yield f"  {suite.name:<20} {suite.title}"
 
 
 def _offer(suite: SuiteManifest) -> Iterator[str]:
-    yield f"\n{suite.name} {suite.version}: {suite.title}\n{suite.summary}\n\npresets:"
+    yield f"{suite.name} {suite.version}: {suite.title}\n{suite.summary}\n\npresets:"
     for preset in suite.presets.values():
         yield f"  {preset.name:<10} {preset.description} ({len(suite.cases(preset.name))} cases)"
     for kind, option in (("case", "--case"), ("setting", "--set")):

@@ -182,6 +182,8 @@ class _Worker:
         if event["event"] == "exited":
             self._exited = True
             self.code = event["code"]
+            if event["left"]:
+                self._log.write(f"[{event['left']} processes that the workload left behind were ended]")
         else:
             self._take(event)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import numbers
 import re
 import time
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from rentbench.core.errors import ErrorKind
+from rentbench.core.units import UNITS, is_known
+from rentbench.harness.outcomes import CaseFailed, CaseSkipped, WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from rentbench.harness.nvml import GpuReading, Reader
     from rentbench.harness.timing import Timer
 
-__all__ = ["PHASES", "Case", "CaseFailed", "CaseSkipped", "Context", "Scalar", "WorkloadError"]
+__all__ = ["PHASES", "Case", "Context", "Scalar"]
 
 # A parameter's value is never null: suite.toml has no null.
 Scalar: TypeAlias = str | int | float | bool
@@ -32,29 +35,9 @@ Case: TypeAlias = Mapping[str, Scalar]
 Phase: TypeAlias = Literal["download", "load", "compile", "warm_up", "measure", "evaluate"]
 
 PHASES = ("download", "load", "compile", "warm_up", "measure", "evaluate")
+_MAX_TEXT = 3500  # the schema's 4096, less what redaction may add
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _ARTIFACT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class CaseSkipped(BaseException):
-    """Ends a case that cannot run here.
-
-    It is no `Exception`, so that a workload's own `except Exception` does not swallow it.
-    """
-
-
-class CaseFailed(BaseException):
-    """Ends a case with an error that the workload itself has named; no `Exception` for the same reason."""
-
-    def __init__(self, kind: ErrorKind, message: str, hint: str | None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.hint = hint
-
-
-class WorkloadError(Exception):
-    """The workload used the harness wrongly: a mistake in the suite, not of the machine."""
 
 
 class Context:
@@ -167,8 +150,9 @@ class Context:
         if metric in self._recorded:
             msg = f"metric {metric!r} was recorded twice in one case"
             raise WorkloadError(msg)
-        number = self._finite(metric, value)
-        readings = None if samples is None else [self._finite(metric, sample) for sample in samples]
+        number = _finite(metric, value)
+        _require_unit(samples_unit)
+        readings = None if samples is None else [_finite(metric, sample) for sample in samples]
         self._recorded.add(metric)
         self._emit(
             {
@@ -212,10 +196,7 @@ class Context:
         if severity not in {"soft", "hard"} or passed not in {True, False, None} or not detail:
             msg = f"check {name!r} needs severity soft or hard, passed true, false or none, and a detail"
             raise WorkloadError(msg)
-        for number in (value, limit):
-            if isinstance(number, float) and not math.isfinite(number):
-                msg = f"check {name!r} has a value or limit that is not finite"
-                raise WorkloadError(msg)
+        _require_unit(unit)
         outcome = "not_checked" if passed is None else "passed" if passed else "failed"
         self._emit(
             {
@@ -224,9 +205,9 @@ class Context:
                     "name": name,
                     "severity": severity,
                     "outcome": outcome,
-                    "detail": detail,
-                    "value": value,
-                    "limit": limit,
+                    "detail": detail[:_MAX_TEXT],
+                    "value": _plain(value),
+                    "limit": _plain(limit),
                     "unit": unit,
                 },
             }
@@ -234,11 +215,11 @@ class Context:
 
     def skip(self, reason: str) -> NoReturn:
         """End the case as skipped: it cannot run here, and that is no fault. In `prepare`: every case."""
-        raise CaseSkipped(reason)
+        raise CaseSkipped(reason[:_MAX_TEXT])
 
     def fail(self, kind: ErrorKind | str, message: str, hint: str | None = None) -> NoReturn:
         """End the case as failed, with one of the error kinds of the schema."""
-        raise CaseFailed(ErrorKind(kind), message, hint)
+        raise CaseFailed(ErrorKind(kind), message[:_MAX_TEXT], hint)
 
     def invalidate(self, reason: str) -> None:
         """Mark the case as invalid: its values are kept, and never ranked.
@@ -249,7 +230,7 @@ class Context:
         if self._case is None:
             msg = f"a case was marked invalid outside a case: {reason}"
             raise WorkloadError(msg)
-        self._emit({"event": "invalid", "case": self._case, "reason": reason})
+        self._emit({"event": "invalid", "case": self._case, "reason": reason[:_MAX_TEXT]})
 
     def artifact(self, name: str, data: bytes | str, description: str) -> None:
         """Keep a file beside the result, such as a tool's raw output. Text is redacted before it is written.
@@ -261,8 +242,14 @@ class Context:
             msg = f"artifact name {name!r} must have at most 100 letters, digits, '.', '_' and '-'"
             raise WorkloadError(msg)
         raw = data.encode() if isinstance(data, str) else data
-        encoded = base64.b64encode(raw).decode()
-        self._emit({"event": "artifact", "name": name, "description": description, "base64": encoded})
+        self._emit(
+            {
+                "event": "artifact",
+                "name": name,
+                "description": description[:_MAX_TEXT],
+                "base64": base64.b64encode(raw).decode(),
+            }
+        )
 
     def log(self, text: str) -> None:
         """Write a line into the run's log."""
@@ -279,7 +266,17 @@ class Context:
         Args:
             weights: kind ("pretrained" or "random"), repository, revision.
             data: kind ("dataset" or "synthetic"), name, revision, seed.
+
+        Raises:
+            WorkloadError: A key is missing or unknown, or the kind is none of these.
         """
+        for described, kinds, keys in (
+            (weights, {"pretrained", "random"}, {"kind", "repository", "revision"}),
+            (data, {"dataset", "synthetic"}, {"kind", "name", "revision", "seed"}),
+        ):
+            if described is not None and (set(described) != keys or described["kind"] not in kinds):
+                msg = f"a description needs {', '.join(sorted(keys))}, and kind {' or '.join(sorted(kinds))}"
+                raise WorkloadError(msg)
         self._emit(
             {
                 "event": "describe",
@@ -316,12 +313,31 @@ class Context:
         self._recorded = set()
         self._failed_phase = None
 
-    def _finite(self, metric: str, value: float) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            msg = f"metric {metric!r} was given {value!r}, which is no number"
-            raise WorkloadError(msg)
-        if not math.isfinite(value):
-            self.fail(
-                ErrorKind.WRONG_RESULT, f"metric {metric!r} came out as {value}, which is no finite number"
-            )
-        return float(value)
+
+def _require_unit(unit: str | None) -> None:
+    if unit is not None and not is_known(unit):
+        msg = f"there is no unit {unit!r}; allowed are {', '.join(UNITS)}"
+        raise WorkloadError(msg)
+
+
+def _plain(value: Scalar | None) -> Scalar | None:
+    """Return a check's value as JSON has it: numpy's numbers become Python's."""
+    if isinstance(value, str):
+        return value[:_MAX_TEXT]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if not math.isfinite(value):
+        msg = f"a check's value or limit is {value}, which is not finite"
+        raise WorkloadError(msg)
+    return float(value)
+
+
+def _finite(metric: str, value: float) -> float:
+    """Return a metric's value as JSON has it."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"metric {metric!r} was given {value!r}, which is no number"
+        raise WorkloadError(msg)
+    if not math.isfinite(value):
+        message = f"metric {metric!r} came out as {value}, which is no finite number"
+        raise CaseFailed(ErrorKind.WRONG_RESULT, message, hint=None)
+    return float(value)

@@ -88,5 +88,6 @@ def not_run(error: dict[str, Any] | None, skip_reason: str | None) -> CaseOutcom
     if skip_reason is not None:
         return CaseOutcome(status="skipped", reason=skip_reason, peak_memory_reason="the case was skipped")
     error = error or error_document(ErrorKind.INTERNAL, "the harness lost count of its cases")
-    error = {**error, "message": f"did not run: {error['message']}"[:4096], "log_tail": None}
+    # The whole story is told once, by the document's error.
+    error = {**error, "message": f"did not run: {error['message']}"[:200], "log_tail": None}
     return CaseOutcome(status="failed", error=error, peak_memory_reason="the case did not run")

@@ -73,7 +73,7 @@ def merge_checks(checks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         )
         same = sum(report["outcome"] == worst["outcome"] for report in reports)
         count = f" (so in {same} of {len(reports)} reports)" if same < len(reports) else ""
-        merged.append({**worst, "detail": f"{worst['detail'][:4000]}{count}"})
+        merged.append({**worst, "detail": f"{worst['detail']}{count}"})
     return merged
 
 

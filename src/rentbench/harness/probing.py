@@ -102,6 +102,9 @@ def choose_device(request: Request, host: HostProbe) -> DeviceChoice:
         )
     if request.gpus_min == 0:
         return DeviceChoice(device="cpu")
-    message = f"preset {request.preset} of {request.suite.name} {needed}: {problem}"
+    asker = (
+        "--device cuda" if request.device == "cuda" else f"preset {request.preset} of {request.suite.name}"
+    )
+    message = f"{asker} {needed}: {problem}"
     hint = "give the container GPUs (docker run --gpus all); --preset smoke runs on a CPU"
     return DeviceChoice(device="cuda", error=error_document(ErrorKind.NO_GPU, message, hint=hint))

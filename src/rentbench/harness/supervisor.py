@@ -229,6 +229,8 @@ def _worker_environment(device: str, seed: int) -> dict[str, str]:
         # The numbering of NVML and nvidia-smi, so that readings belong to the GPU that works.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONHASHSEED": str(seed % 2**32),
+        # Whatever a workload prints must not end it.
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
     }
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""

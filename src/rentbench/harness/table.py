@@ -83,5 +83,11 @@ def _notes(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", max_lines=6, placeholder=" […]"
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        max_lines=6,
+        placeholder=" […]",
+        break_on_hyphens=False,
     )

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from rentbench.core.errors import ErrorKind
 from rentbench.harness.classify import classify
-from rentbench.harness.context import CaseFailed, CaseSkipped, Context
+from rentbench.harness.context import Context
 from rentbench.harness.devices import CpuDevice, CudaDevice, DeviceError
 from rentbench.harness.events import EventWriter
 from rentbench.harness.job import receive_job
+from rentbench.harness.outcomes import CaseFailed, CaseSkipped
 from rentbench.harness.processes import die_with_parent
 from rentbench.harness.software import installed_software
 from rentbench.harness.timing import make_timer
