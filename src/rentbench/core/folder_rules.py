@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.documents import read_bytes, read_document, sha256_bytes, sha256_file
@@ -73,18 +74,19 @@ def _artifact_problems(artifact: Mapping[str, Any], index: int, folder: Path) ->
     if not os.path.lexists(path):
         return
     try:
-        size = path.lstat().st_size
-        # The size first: a wrong file can be endlessly large.
-        found = sha256_file(path) if size == artifact["bytes"] else None
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and status.st_size != artifact["bytes"]:
+            # No hash of what is wrong already: a file can be endlessly large.
+            yield Problem(
+                pointer=pointer("artifacts", index, "bytes"),
+                message=f"is {artifact['bytes']}, but {artifact['name']} has {status.st_size}",
+            )
+            return
+        found = sha256_file(path)
     except (OSError, UnusableInputError) as error:
         yield Problem(pointer=pointer("artifacts", index), message=f"cannot be checked: {error}")
         return
-    if found is None:
-        yield Problem(
-            pointer=pointer("artifacts", index, "bytes"),
-            message=f"is {artifact['bytes']}, but {artifact['name']} has {size}",
-        )
-    elif found != artifact["sha256"]:
+    if found != artifact["sha256"]:
         yield Problem(
             pointer=pointer("artifacts", index, "sha256"),
             message=f"is not the hash of {artifact['name']}",

@@ -78,7 +78,7 @@ def _artifact_names(measurement: Mapping[str, Any]) -> set[str]:
     """Return the names of a measurement's artifacts; the document may be anything."""
     artifacts = measurement.get("artifacts")
     entries = artifacts if isinstance(artifacts, list) else []
-    names = {entry.get("name") for entry in entries if isinstance(entry, dict)}
+    names = (entry.get("name") for entry in entries if isinstance(entry, dict))
     return {name for name in names if isinstance(name, str)} - set(_NAMED)
 
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from rentbench.core.errors import UnusableInputError
+from rentbench.core.errors import InvalidDocumentError, UnusableInputError
 from rentbench.core.problems import show
 from rentbench.core.schemas import Kind, kind_of
 
@@ -33,7 +33,7 @@ def upgrade(document: Mapping[str, Any]) -> Document:
     """Return a document in the present version of the format; the one given stays as it is.
 
     Raises:
-        InvalidDocumentError: It is of no known kind.
+        InvalidDocumentError: It is of no known kind, or was not valid in its own version.
         UnusableInputError: Its version is not known, or newer than this rentbench.
     """
     kind = kind_of(document)
@@ -52,7 +52,12 @@ def upgrade(document: Mapping[str, Any]) -> Document:
         if step is None:
             msg = f"there is no upgrade of {kind} documents from version {version}"
             raise UnusableInputError(msg)
-        result = step(result)
+        try:
+            result = step(result)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            # The document was not valid in its own version, or the step would have found what it looks for.
+            msg = f"cannot be upgraded from version {version}: {error!r}"
+            raise InvalidDocumentError(msg) from error
         version += 1
         result["schema_version"] = version
     return result
