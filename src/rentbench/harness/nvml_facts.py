@@ -39,21 +39,22 @@ def read_inventory(*, timeout_seconds: float) -> Inventory:
     answer = run_tool(
         module_command("rentbench.harness.nvml_facts"),
         timeout_seconds=timeout_seconds,
+        name="NVML's reader",
         env=module_environment(),
     )
     lines = [found for line in answer.output.splitlines() if (found := _document(line))]
     if not lines:
-        return Inventory(problem=f"NVML: {answer.problem or 'its reader said nothing'}")
+        return Inventory(problem=answer.problem or "NVML's reader said nothing")
     machine, gpus = lines[0], [_gpu(line) for line in lines[1:]]
-    missing = machine["count"] - len(gpus)
-    if missing > 0:
-        reason = f"NVML: {answer.problem or 'the reader stopped'}"
-        gpus += [Gpu(values={"name": UNKNOWN}, reasons={"": reason}) for _ in range(missing)]
+    stopped = None
+    if len(gpus) < machine["count"]:
+        stopped = answer.problem or "NVML's reader stopped"
+        gpus += [Gpu(values={"name": UNKNOWN}, reasons={"": stopped})] * (machine["count"] - len(gpus))
     return Inventory(
         gpus=tuple(gpus),
         driver_version=machine["driver_version"],
         cuda_driver_version=machine["cuda_driver_version"],
-        problem=machine["problem"] or (answer.problem if missing > 0 else None),
+        problem=machine["problem"] or stopped,
     )
 
 

@@ -37,14 +37,26 @@ class Answer:
     problem: str | None
 
 
-def run_tool(command: Sequence[str], *, timeout_seconds: float, env: dict[str, str] | None = None) -> Answer:
+def run_tool(
+    command: Sequence[str],
+    *,
+    timeout_seconds: float,
+    name: str | None = None,
+    env: dict[str, str] | None = None,
+) -> Answer:
     """Run a program and return what it said; never raises.
 
     One that takes too long is killed with all that it started. A program that the kernel cannot kill (a
     driver call that hangs) is left behind rather than waited for. Output goes to memory files, not pipes: a
     pipe stays open as long as any descendant holds it.
+
+    Args:
+        command: Program and arguments.
+        timeout_seconds: For the whole of it.
+        name: What to call it in a problem; the program's own name by default.
+        env: Its environment; this process's by default.
     """
-    name = Path(command[0]).name if env is None else " ".join(command[1:])
+    name = name or Path(command[0]).name
     with _memory_file() as stdout, _memory_file() as stderr:
         try:
             process = subprocess.Popen(

@@ -255,8 +255,9 @@ def test_a_document_full_of_planted_identifiers_comes_out_clean() -> None:
 def test_who_the_machine_is(tmp_path: Path) -> None:
     for name, text in {
         "etc/hostname": "neuromancer\n",
-        "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 case.example.org case\n10.9.8.7 straylight # own\n1.2.3.4 x1\n",
-        "proc/net/fib_trie": "Main:\n |-- 10.9.8.7\n  /32 host LOCAL\n |-- 10.9.8.255\n  /32 link BROADCAST\n",
+        "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 case.example.org case\n"
+        "10.9.8.7 straylight # own\n1.2.3.4 x1\n",
+        "proc/net/fib_trie": " |-- 10.9.8.7\n  /32 host LOCAL\n |-- 10.9.8.255\n  /32 link BROADCAST\n",
         "proc/net/if_inet6": "20010db8000000000000000000000042 02 40 00 80 eth0\n"
         + "0" * 31
         + "1 01 80 10 80 lo\n",
