@@ -6,7 +6,6 @@ import contextlib
 import os
 import selectors
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rentbench.harness.events import EventReader
 from rentbench.harness.guard import TERMINATE
 from rentbench.harness.job import send_job
+from rentbench.harness.tools import module_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,9 +104,8 @@ class _Worker:
         lifeline_reader, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
         job_descriptor = send_job(job)
-        python = [sys.executable, "-u", "-m"]
-        guard = [*python, "rentbench.harness.guard", str(events_writer)]
-        worker = [*python, "rentbench.harness.worker", str(events_writer), str(job_descriptor)]
+        guard = module_command("rentbench.harness.guard", str(events_writer))
+        worker = module_command("rentbench.harness.worker", str(events_writer), str(job_descriptor))
         try:
             self._guard = subprocess.Popen(
                 [*guard, *worker],

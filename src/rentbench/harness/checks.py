@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rentbench.harness.telemetry_summary import TelemetrySummary
+
 __all__ = ["check", "standard_checks"]
 
 # More than a driver and a display take; and so much that the run cannot have had the GPU for itself.
@@ -43,7 +45,7 @@ def check(
 def standard_checks(
     host: Mapping[str, Any],
     gpu_problem: str | None,
-    telemetry: Mapping[str, Any] | None,
+    summary: TelemetrySummary,
     *,
     peak_memory_bytes: int | None,
     warm_ups: Sequence[bool],
@@ -53,17 +55,18 @@ def standard_checks(
     Args:
         host: As in the measurement schema.
         gpu_problem: What is wrong with its list of GPUs, such as one that fell off the bus.
-        telemetry: As in the measurement schema.
+        summary: What the sampling process saw.
         peak_memory_bytes: The most that any case allocated on a GPU; None where no case told.
         warm_ups: Of each warm-up, whether it became steady.
     """
-    gpus = telemetry["gpus"] if telemetry else []
+    gpus = summary.telemetry["gpus"] if summary.telemetry else []
     return [
         check("gpus_complete", gpu_problem is None, gpu_problem or f"{len(host['gpus'])} GPUs answer"),
         _idle_before(host["gpus"]),
         _used(gpus, peak_memory_bytes),
         _ours_alone(gpus),
-        _not_throttled(gpus),
+        _not_throttled(gpus, summary.throttle_samples),
+        _power_readings(summary.power_kinds),
         _steady(warm_ups),
     ]
 
@@ -111,17 +114,23 @@ def _ours_alone(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return check("gpu_ours_alone", max(counts) == 0, detail, value=max(counts), limit=0)
 
 
-def _not_throttled(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    samples = sum(len(gpu["offsets_seconds"]) for gpu in gpus)
-    if samples < _MIN_SAMPLES:
-        return check("not_throttled", None, "too few readings of the throttle reasons")
+def _not_throttled(gpus: Sequence[Mapping[str, Any]], samples: Sequence[int]) -> dict[str, Any]:
+    if not samples or min(samples) == 0:
+        return check("not_throttled", None, "no reading of the throttle reasons while measuring")
     seen: dict[str, int] = {}
     for gpu in gpus:
         for reason, count in gpu["throttle"].items():
             seen[reason] = seen.get(reason, 0) + count
     faults = [reason for reason in _FAULTS if reason in seen]
     told = ", ".join(f"{reason} in {count}" for reason, count in seen.items()) or "no reason seen"
-    return check("not_throttled", not faults, f"while measuring, of {samples} samples in the run: {told}")
+    return check("not_throttled", not faults, f"of {sum(samples)} samples while measuring: {told}")
+
+
+def _power_readings(kinds: Sequence[str | None]) -> dict[str, Any]:
+    """Tell what a power reading is: two kinds of it differ where the load changes quickly."""
+    kind = kinds[0] if kinds and len(set(kinds)) == 1 else None
+    detail = f"power readings are {kind}" if kind else "the driver does not say what its power readings are"
+    return check("power_readings", True if kind else None, detail, value=kind)
 
 
 def _steady(warm_ups: Sequence[bool]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from rentbench.harness.progress import Progress
 from rentbench.harness.repeat import Surroundings, run_repeat
 from rentbench.harness.results import LOG, SAMPLES, TELEMETRY, ResultFolder
 from rentbench.harness.telemetry import TelemetryProcess, TelemetrySummary, summarize
+from rentbench.harness.tools import module_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +117,7 @@ class _Run:
                     self._run_repeats("cuda")
             finally:
                 windows = [window for repeat in self._repeats for window in repeat.measure_windows]
-                self._telemetry = summarize(readings, windows)
+                self._telemetry = summarize(readings, windows, gpu_count=len(found.host["gpus"]))
 
     def _run_repeats(self, device: str) -> None:
         with _scratch_folder(self._results.folder) as scratch:
@@ -180,7 +181,7 @@ class _Run:
         return standard_checks(
             host,
             self._found.gpu_problem,
-            self._telemetry.telemetry,
+            self._telemetry,
             peak_memory_bytes=max(
                 (outcome.peak_memory_bytes or 0 for outcomes in self._outcomes for outcome in outcomes),
                 default=0,
@@ -225,11 +226,12 @@ def _may_run(outcomes: Sequence[CaseOutcome]) -> bool:
 
 def _worker_environment(device: str, seed: int) -> dict[str, str]:
     environment = {
-        **os.environ,
+        **module_environment(),
         # The numbering of NVML and nvidia-smi, so that readings belong to the GPU that works.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONHASHSEED": str(seed % 2**32),
-        # Whatever a workload prints must not end it.
+        # Whatever a workload prints comes at once, and never ends it.
+        "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
     }
     if device == "cpu":
