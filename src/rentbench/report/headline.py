@@ -98,10 +98,11 @@ def _first_sentence(manifest: SuiteManifest, standings: Sequence[Standing]) -> l
         return []
     best = standings[0]
     device = best.result.device.title if best.result.device else "?"
-    lower = manifest.metrics[best.figure.metric].direction == "lower"
+    metric = manifest.metrics[best.figure.metric]
+    lower = metric.direction == "lower"
     figure = quantity(best.figure.median, best.figure.unit)
     case = case_text(best.case.parameters, manifest)
-    start = f"At {case}, {device} {'needs' if lower else 'reaches'} {figure}"
+    start = f"{metric.title} ({case}): {device} {'needs' if lower else 'reaches'} {figure}"
     if len(standings) == 1:
         return [f"{start} ({confidence(best.figure)})."]
     second = standings[1]

@@ -95,23 +95,36 @@ def metric_of(name: str, manifest: SuiteManifest | None, unit: str, direction: s
 
 
 def _keyed(rows: Sequence[Row]) -> list[tuple[tuple[Scalar, tuple[str, ...]], Row]]:
-    """Give each row its part: state and ranking metrics; a row without figures goes with its like."""
-    metrics_of_case: dict[tuple[object, ...], tuple[str, ...]] = {}
-    metrics_of_state: dict[Scalar, tuple[str, ...]] = {}
+    """Give each row its part: state and ranking metrics; one without figures goes with its like."""
+    measured: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}
     for row in rows:
         metrics = tuple(sorted(item.metric for item in row.case.figures.values() if item.direction != "none"))
         if metrics:
-            metrics_of_case.setdefault(_identity(row.case), metrics)
-            metrics_of_state.setdefault(row.case.parameters.get(KEPT_APART), metrics)
+            measured.setdefault(_identity(row.case), metrics)
     keyed = []
     for row in rows:
-        state = row.case.parameters.get(KEPT_APART)
-        metrics = metrics_of_case.get(_identity(row.case)) or metrics_of_state.get(state, ())
-        keyed.append(((state, metrics), row))
+        identity = _identity(row.case)
+        metrics = measured.get(identity) or _metrics_of_like(identity, measured)
+        keyed.append(((row.case.parameters.get(KEPT_APART), metrics), row))
     return keyed
 
 
-def _identity(case: Case) -> tuple[object, ...]:
+def _metrics_of_like(
+    identity: tuple[tuple[str, str], ...], measured: Mapping[tuple[tuple[str, str], ...], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return the metrics of the measured case that shares most parameters, beyond the state; or none."""
+    state = {item for item in identity if item[0] == KEPT_APART}
+    wanted = set(identity) - state
+    best: tuple[str, ...] = ()
+    most = 0
+    for other, metrics in measured.items():
+        shared = len(wanted.intersection(other))
+        if shared > most and state.issubset(other):
+            best, most = metrics, shared
+    return best
+
+
+def _identity(case: Case) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, repr(value)) for name, value in case.parameters.items()))
 
 

@@ -14,14 +14,17 @@ from rentbench.report.facts import Fact, gpu_facts, host_facts
 from rentbench.report.format import MISSING
 from rentbench.report.headline import count, summary
 from rentbench.report.load import read_again
-from rentbench.report.tables import Part, case_text, parts
+from rentbench.report.pivot import pivots
+from rentbench.report.tables import case_text, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rentbench.report.compare import Group, Likeness
     from rentbench.report.model import Result
+    from rentbench.report.pivot import Pivot
     from rentbench.report.site import Suite
+    from rentbench.report.tables import Part
 
 __all__ = ["Command", "Drawing", "GroupView", "Machine", "PartView", "SuiteView", "command_of", "suite_view"]
 
@@ -51,6 +54,7 @@ class GroupView:
     title: str
     group: Group
     parts: tuple[PartView, ...]
+    pivots: tuple[Pivot, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +116,11 @@ def suite_view(suite: Suite, cache: ChartCache) -> SuiteView:
         ranking = _drawing(
             ranking_chart(suite.standings, manifest.metrics[manifest.headline.metric], case), cache
         )
-    views = [view for view in (_group_view(group, suite, cache) for group in suite.groups) if view.parts]
+    views = [
+        view
+        for view in (_group_view(group, suite, cache) for group in suite.groups)
+        if view.parts or view.pivots
+    ]
     current = leading.current if leading else ()
     return SuiteView(
         suite=suite,
@@ -166,12 +174,13 @@ def command_of(result: Result, suite: Suite | None) -> Command:
 
 
 def _group_view(group: Group, suite: Suite, cache: ChartCache) -> GroupView:
+    made, rest = pivots(parts(group, suite.manifest), suite.manifest)
     views = []
-    for part in parts(group, suite.manifest):
+    for part in rest:
         chart = None if group.likeness.is_demo else part_chart(part, suite.manifest)
         fixed = case_text(part.fixed, suite.manifest)
         views.append(PartView(part=part, caption=fixed, drawing=_drawing(chart, cache)))
-    return GroupView(title=_group_title(group.likeness), group=group, parts=tuple(views))
+    return GroupView(title=_group_title(group.likeness), group=group, parts=tuple(views), pivots=tuple(made))
 
 
 def _drawing(chart: Chart | None, cache: ChartCache) -> Drawing | None:
