@@ -10,17 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rentbench.core.problems import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rentbench.core.errors import RentbenchError
 
-__all__ = ["clean", "error_console", "print_error", "print_json", "print_line", "print_table"]
-
-
-def clean(text: str) -> str:
-    """Return text with every character escaped that acts on a terminal instead of being shown."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+__all__ = ["error_console", "print_error", "print_json", "print_line", "print_table"]
 
 
 def error_console() -> Console:
@@ -36,7 +33,7 @@ def print_line(text: str, *, style: str = "", error: bool = False) -> None:
         style: A style of rich for the whole line.
         error: Print to standard error.
     """
-    Console(stderr=error, highlight=False).print(Text(clean(text), style=style), soft_wrap=True)
+    Console(stderr=error, highlight=False).print(Text(printable(text), style=style), soft_wrap=True)
 
 
 def print_error(error: RentbenchError) -> None:
@@ -58,7 +55,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200  # in a pipe or a file no width is given; do not fold at eighty

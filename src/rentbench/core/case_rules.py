@@ -53,7 +53,9 @@ def _status_problems(case: Mapping[str, Any], index: int) -> Iterator[Problem]:
         )
     if status == "skipped":
         if not case["reason"]:
-            yield Problem(pointer=pointer("cases", index, "reason"), message="is missing: a skipped case says why")
+            yield Problem(
+                pointer=pointer("cases", index, "reason"), message="is missing: a skipped case says why"
+            )
         if case["measurements"]:
             yield Problem(
                 pointer=pointer("cases", index, "measurements"),
@@ -61,7 +63,9 @@ def _status_problems(case: Mapping[str, Any], index: int) -> Iterator[Problem]:
                 allowed="none",
             )
     if status == "invalid" and not case["reason"] and case["error"] is None:
-        yield Problem(pointer=pointer("cases", index, "reason"), message="is missing: an invalid case says why")
+        yield Problem(
+            pointer=pointer("cases", index, "reason"), message="is missing: an invalid case says why"
+        )
 
 
 def _measurement_problems(case: Mapping[str, Any], index: int, repeats: int) -> Iterator[Problem]:

@@ -63,7 +63,7 @@ class Parameter:
             return listing((show(choice) for choice in self.choices), limit=40)
         if self.type == "boolean":
             return "true, false"
-        parts = [self.type]
+        parts: list[str] = [self.type]
         if self.minimum is not None:
             parts.append(f"from {self.minimum}")
         if self.maximum is not None:

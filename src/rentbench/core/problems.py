@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Problem", "listing", "pointer", "show"]
+__all__ = ["Problem", "listing", "pointer", "printable", "show"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,17 @@ class Problem:
 
     def __str__(self) -> str:
         allowed = f" (allowed: {self.allowed})" if self.allowed else ""
-        return f"{self.pointer or '/'} {self.message}{allowed}"
+        return printable(f"{self.pointer or '/'} {self.message}{allowed}")
 
 
 def pointer(*parts: str | int) -> str:
     """Return the JSON pointer made of keys and indices."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def printable(text: str) -> str:
+    """Return text with every character escaped that acts on a terminal or a log instead of being shown."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def show(value: object) -> str:

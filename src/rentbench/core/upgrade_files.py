@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.documents import read_document, render_document
-from rentbench.core.errors import InvalidDocumentError
+from rentbench.core.errors import InvalidDocumentError, UnusableInputError
 from rentbench.core.files import sha256_bytes, sha256_file, write_new
 from rentbench.core.folder_rules import is_result_folder
 from rentbench.core.schemas import kind_of
-from rentbench.core.upgrade import is_old, upgrade
+from rentbench.core.upgrade import upgrade
 from rentbench.core.validation import check
 
 if TYPE_CHECKING:
@@ -78,11 +78,10 @@ def _target(folder: Path, root: Path, output: Path) -> Path:
 
 def _upgrade_folder(folder: Path, names: list[str], target: Path) -> Iterator[Upgraded]:
     documents = {name: read_document(folder / name) for name in names}
-    old = {name for name, document in documents.items() if is_old(document, kind_of(document))}
-    if not old:
+    upgraded = {name: _upgrade(document, folder / name) for name, document in documents.items()}
+    if upgraded == documents:
         yield from (Upgraded(source=folder / name, target=None) for name in names)
         return
-    upgraded = {name: upgrade(document) for name, document in documents.items()}
     if _MEASUREMENT in upgraded and _RUN in upgraded:
         _cite_again(upgraded[_RUN], sha256_file(folder / _MEASUREMENT), upgraded[_MEASUREMENT])
     for name, document in upgraded.items():
@@ -96,6 +95,14 @@ def _upgrade_folder(folder: Path, names: list[str], target: Path) -> Iterator[Up
     for name, document in upgraded.items():
         write_new(target / name, render_document(document))
         yield Upgraded(source=folder / name, target=target / name)
+
+
+def _upgrade(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    try:
+        return upgrade(document)
+    except (InvalidDocumentError, UnusableInputError) as error:
+        msg = f"{path}: {error.message}"
+        raise type(error)(msg, hint=error.hint) from error
 
 
 def _cite_again(run: dict[str, Any], old_hash: str, measurement: dict[str, Any]) -> None:

@@ -4,13 +4,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.results import EXAMPLES
 
 from rentbench.core.errors import ErrorKind
 from rentbench.core.schemas import KINDS, Kind, kind_of, schema
 from rentbench.core.structure import fast_verdict, reference_problems
 from rentbench.core.upgrade import CURRENT
 from rentbench.core.validation import check_file
+from support.results import EXAMPLES
 
 
 def examples(verdict: str) -> list[Path]:

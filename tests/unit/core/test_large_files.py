@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.results import example
 
 from rentbench.core.documents import write_document
+from support.results import example
 
 MEBIBYTE = 2**20
 MEMORY = 3 * 1024 * MEBIBYTE
@@ -34,7 +34,9 @@ def test_a_valid_document_of_fifty_megabytes_is_validated(tmp_path: Path) -> Non
     (telemetry,) = document["telemetry"]["gpus"]
     count, readings = 8, 150_000
     telemetry["offsets_seconds"] = [float(second) for second in range(readings)]
-    telemetry["series"] = {name: [100.5 + second % 7 for second in range(readings)] for name in telemetry["series"]}
+    telemetry["series"] = {
+        name: [100.5 + second % 7 for second in range(readings)] for name in telemetry["series"]
+    }
     telemetry["summary"] = {"power_watts": {"min": 100.5, "mean": 103.5, "max": 106.5}}
     document["telemetry"]["gpus"] = [telemetry] * count
     document["host"]["gpus"] = [copy.deepcopy(gpu) | {"uuid_hash": None} for _ in range(count)]

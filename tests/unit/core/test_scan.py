@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.results import changed, example, write_result, write_root
 
 from rentbench.core.documents import read_document, render_document, write_document
 from rentbench.core.ids import new_id
 from rentbench.core.scan import validate_paths
+from support.results import changed, example, write_result, write_root
 
 
 def faults(*paths: Path) -> dict[str, list[str]]:
@@ -56,7 +56,7 @@ def test_an_artifact_that_is_not_beside_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_an_artifact_is_read_neither_through_a_link_nor_from_a_pipe(tmp_path: Path) -> None:
-    folder, measurement = write_result(tmp_path)
+    folder, _measurement = write_result(tmp_path)
     artifact = folder / "samples.jsonl"
     artifact.rename(tmp_path / "outside.jsonl")
     artifact.symlink_to(tmp_path / "outside.jsonl")
@@ -102,7 +102,10 @@ def test_a_folder_of_another_name_is_found(parts: tuple, count: int, tmp_path: P
 def test_a_relative_path_tells_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = write_result(tmp_path)
     monkeypatch.chdir(folder)
-    assert [report.valid for report in validate_paths([Path("measurement.json"), Path("run.json")])] == [True, True]
+    assert [report.valid for report in validate_paths([Path("measurement.json"), Path("run.json")])] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ def test_a_run_that_differs_from_its_measurement_is_found(
 
 
 def test_a_measurement_that_was_changed_after_the_run_is_found(tmp_path: Path) -> None:
-    folder, measurement = write_result(tmp_path)
+    folder, _measurement = write_result(tmp_path)
     rewrite(folder / "measurement.json", "/software/torch", "2.10.0")
     assert faults(folder) == {"run.json": ["/measurement/sha256"]}
     (folder / "measurement.json").unlink()
@@ -141,11 +144,11 @@ def test_a_run_without_a_measurement_lies_under_unknown(tmp_path: Path) -> None:
     write_document(folder / "run.json", run)
     assert faults(tmp_path) == {}
     folder.rename(tmp_path / run["suite"] / "unknown" / f"20261130T220458Z-{new_id()}")
-    assert [pointers for pointers in faults(tmp_path).values()] == [[""]]
+    assert list(faults(tmp_path).values()) == [[""]]
 
 
 def test_an_id_is_used_once(tmp_path: Path) -> None:
-    folder, measurement = write_result(tmp_path)
+    folder, _measurement = write_result(tmp_path)
     (tmp_path / "copy").mkdir()
     shutil.copy(folder / "measurement.json", tmp_path / "copy")
     shutil.copy(folder / "run.json", tmp_path / "copy")

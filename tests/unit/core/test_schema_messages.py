@@ -1,4 +1,4 @@
-"""Messages about broken documents say where, what, and what is allowed; both validators agree on what is broken."""
+"""Messages say where, what, and what is allowed; both validators agree on what is broken."""
 
 import copy
 import random
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.results import at, changed, example
 
 from rentbench.core.structure import MAX_PROBLEMS, fast_verdict, reference_problems, schema_problems
 from rentbench.core.validation import check, check_bytes
+from support.results import at, changed, example
 
 CPU = example("measurement", "smoke-on-cpu")
 GPU = example("measurement", "partial-on-one-gpu")
@@ -19,13 +19,21 @@ RUN = example("run", "rented")
 MESSAGES = [
     ("/status", "fine", '/status is "fine" (allowed: "ok", "partial", "failed", "invalid", "skipped")'),
     ("/id", "x", '/id is "x", which has the wrong form (allowed: UUID version 7, lower case)'),
-    ("/recipe_id", "latest", 'allowed: sha256: and 64 hexadecimal digits in lower case'),
+    ("/recipe_id", "latest", "allowed: sha256: and 64 hexadecimal digits in lower case"),
     ("/recipe_id", 5, "/recipe_id is 5 (allowed: null or string)"),
     ("/parameters/repeats", 0, "/parameters/repeats is 0 (allowed: at least 1)"),
     ("/parameters/repeats", True, "/parameters/repeats is true (allowed: integer)"),
-    ("/parameters/settings", {"Bad": 1}, '/parameters/settings has the key "Bad" (allowed: Lower-case letters'),
+    (
+        "/parameters/settings",
+        {"Bad": 1},
+        '/parameters/settings has the key "Bad" (allowed: Lower-case letters',
+    ),
     ("/parameters/settings", {"a": [1]}, "/parameters/settings/a is an array of 1 (allowed: null or boolean"),
-    ("/parameters/settings", {"a": "x" * 5000}, "/parameters/settings/a has 5000 characters (allowed: at most 4096)"),
+    (
+        "/parameters/settings",
+        {"a": "x" * 5000},
+        "/parameters/settings/a has 5000 characters (allowed: at most 4096)",
+    ),
     ("/host/topology", {"matrix": []}, '/host/topology lacks "summary"'),
     ("/host/container", "lxc", '/host/container is "lxc" (allowed: "docker", "podman"'),
     ("/host/kernel", {}, "/host/kernel is an object without content (allowed: string or null)"),
@@ -94,8 +102,8 @@ def _suite_with_choices(choices: list[Any]) -> dict[str, Any]:
 
 
 JUNK = [
-    None, True, False, 0, 1, -1, 1.0, 1.5, 1e300, "", "ok", "x" * 5000, "id\n", "sha256:" + "0" * 64, "é", [], [1], [[]],
-    {}, {"a": 1}, "2026-11-30T22:05:00Z", "2026-11-30T22:05:00Z\n", "1.0.0", "१.0.0",
+    None, True, False, 0, 1, -1, 1.0, 1.5, 1e300, "", "ok", "x" * 5000, "id\n", "sha256:" + "0" * 64, "é", [],
+    [1], [[]], {}, {"a": 1}, "2026-11-30T22:05:00Z", "2026-11-30T22:05:00Z\n", "1.0.0", "१.0.0",
 ]  # fmt: skip
 
 

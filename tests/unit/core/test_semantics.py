@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.results import at, example, write_root
 
 from rentbench.core.manifests import SuiteManifest, read_suite
 from rentbench.core.semantics import measurement_problems
 from rentbench.core.validation import check
+from support.results import at, example, write_root
 
 Document = dict[str, Any]
 CPU = example("measurement", "smoke-on-cpu")
@@ -93,12 +93,21 @@ BROKEN: dict[str, tuple[Document, Callable[[Document], None], set[str]]] = {
     ),
     "spread of a single value": (
         CPU,
-        put((f"{VALUES}/values", [0.063]), (f"{VALUES}/n", 1), (f"{VALUES}/ci95", None), (f"{VALUES}/stdev", 0)),
+        put(
+            (f"{VALUES}/values", [0.063]),
+            (f"{VALUES}/n", 1),
+            (f"{VALUES}/ci95", None),
+            (f"{VALUES}/stdev", 0),
+        ),
         {f"{VALUES}/stdev"},
     ),
     "more values than repeats": (CPU, put(("/parameters/repeats", 2)), {f"{VALUES}/values"}),
     "values beyond arithmetic": (CPU, put((f"{VALUES}/values", [1.7e308, 1.7e308, 1])), {f"{VALUES}/values"}),
-    "percentiles out of order": (CPU, put((f"{VALUES}/samples/percentiles/p10", 0.55)), {f"{VALUES}/samples"}),
+    "percentiles out of order": (
+        CPU,
+        put((f"{VALUES}/samples/percentiles/p10", 0.55)),
+        {f"{VALUES}/samples"},
+    ),
     "mean beyond the largest": (CPU, put((f"{VALUES}/samples/mean", 0.6)), {f"{VALUES}/samples/mean"}),
     "null without a reason": (CPU, put(("/host/cpu/model", None)), {"/host/cpu/model"}),
     "null of a GPU without a reason": (GPU, put(("/host/gpus/0/vbios", None)), {"/host/gpus/0/vbios"}),
@@ -170,7 +179,11 @@ BROKEN: dict[str, tuple[Document, Callable[[Document], None], set[str]]] = {
         put(("/artifacts", [GPU["artifacts"][0], GPU["artifacts"][0] | {"name": "Samples.jsonl"}])),
         {"/artifacts/1/name"},
     ),
-    "artifact that is the document": (GPU, put(("/artifacts/0/name", "measurement.json")), {"/artifacts/0/name"}),
+    "artifact that is the document": (
+        GPU,
+        put(("/artifacts/0/name", "measurement.json")),
+        {"/artifacts/0/name"},
+    ),
     "ok run without a measurement": (
         NO_MEASUREMENT,
         put(("/status", "ok"), ("/error", None)),

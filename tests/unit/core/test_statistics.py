@@ -46,9 +46,7 @@ def test_one_value_has_no_spread_and_two_have_no_interval() -> None:
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 9, 30, 99, 999])
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.99])
 def test_t_agrees_with_scipy(df: int, confidence: float) -> None:
-    assert t_critical(df, confidence) == pytest.approx(
-        scipy.stats.t.ppf((1 + confidence) / 2, df), rel=1e-10
-    )
+    assert t_critical(df, confidence) == pytest.approx(scipy.stats.t.ppf((1 + confidence) / 2, df), rel=1e-10)
 
 
 @given(values, st.floats(0, 100))
@@ -65,7 +63,11 @@ def test_samples_are_pooled_in_any_order() -> None:
 
 @pytest.mark.parametrize("bad", [[], [math.nan], [1.0, math.inf]])
 def test_what_was_not_measured_is_refused(bad: list[float]) -> None:
-    for function in (summarize, lambda numbers: sample_summary(numbers, "s"), lambda numbers: percentile(numbers, 50)):
+    for function in (
+        summarize,
+        lambda numbers: sample_summary(numbers, "s"),
+        lambda numbers: percentile(numbers, 50),
+    ):
         with pytest.raises(ValueError, match=r"no values|not finite"):
             function(bad)
 

@@ -1,17 +1,16 @@
 """From an older format to the present one, with a step made up for the test: version 0 had `gpu_count`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.results import example, write_result
 
 from rentbench.core.documents import read_document, render_document, sha256_bytes, sha256_file, write_document
 from rentbench.core.errors import InvalidDocumentError, RentbenchError, UnusableInputError
 from rentbench.core.scan import validate_paths
 from rentbench.core.upgrade import STEPS, is_old, upgrade
 from rentbench.core.upgrade_files import upgrade_path
+from support.results import example, write_result
 
 
 def from_version_0(document: dict[str, Any]) -> dict[str, Any]:
@@ -24,9 +23,8 @@ def to_version_0(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def step(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STEPS, ("measurement", 0), from_version_0)
-    yield
 
 
 def age(folder: Path) -> None:
@@ -90,7 +88,9 @@ def test_a_result_is_written_anew_where_it_belongs(what: str, tmp_path: Path) ->
     target = tmp_path / "new" / folder.relative_to(tmp_path / "results")
     assert [outcome.target for outcome in outcomes] == [target / "measurement.json", target / "run.json"]
     assert all(report.valid for report in validate_paths([tmp_path / "new"]))
-    assert read_document(target / "run.json")["measurement"]["sha256"] == sha256_file(target / "measurement.json")
+    assert read_document(target / "run.json")["measurement"]["sha256"] == sha256_file(
+        target / "measurement.json"
+    )
     assert sha256_file(target / "samples.jsonl") == before["samples.jsonl"]
     assert {path.name: sha256_file(path) for path in folder.iterdir()} == before
 
@@ -124,7 +124,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_what_is_not_valid_afterwards_is_not_written(tmp_path: Path) -> None:
     old = to_version_0(example("measurement", "smoke-on-cpu"))
-    old["artifacts"] = [{"name": "../../secret", "sha256": "sha256:" + "0" * 64, "bytes": 1, "description": ""}]
+    old["artifacts"] = [
+        {"name": "../../secret", "sha256": "sha256:" + "0" * 64, "bytes": 1, "description": ""}
+    ]
     path = tmp_path / "measurement.json"
     write_document(path, old)
     with pytest.raises(InvalidDocumentError, match="upgraded, it is not valid: /artifacts/0/name"):
