@@ -7,8 +7,6 @@ missing: a number is a number with the unit expected, a state is one of the two 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,12 +77,12 @@ def parse_csv(output: str) -> list[dict[str, str | None]]:
     Names come without their unit (`power.draw [W]` is `power.draw`), old ones as new ones. Values are as
     printed, with their units; those that say nothing are None.
     """
-    rows = list(csv.reader(io.StringIO(output), skipinitialspace=True))
+    # Nothing is quoted, and no value of a GPU's holds a comma.
+    rows = [[cell.strip() for cell in line.split(",")] for line in output.splitlines() if line.strip()]
     if not rows:
         return []
     names = [
-        name.partition(" [")[0].strip().replace("clocks_throttle_reasons", "clocks_event_reasons")
-        for name in rows[0]
+        name.partition(" [")[0].replace("clocks_throttle_reasons", "clocks_event_reasons") for name in rows[0]
     ]
     return [
         {name: text(value) for name, value in zip(names, row, strict=True)}
