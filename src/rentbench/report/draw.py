@@ -15,6 +15,7 @@ import platformdirs
 import vl_convert
 
 from rentbench.core.errors import RentbenchError
+from rentbench.report.text import clean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +89,7 @@ def _page_ready(svg: str, chart: Chart) -> str:
     width, height, box = root.groups()
     prefix = hashlib.sha256(svg.encode()).hexdigest()[:10]
     inner = _TAG.sub(lambda match: _tag(match[0], prefix), svg[root.end() :])
-    label = html.escape(chart.label, quote=True)
+    label = html.escape(clean(chart.label), quote=True)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
         f'width="{width}" height="{height}" viewBox="{box}">{inner}'
