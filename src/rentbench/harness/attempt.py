@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rentbench.harness.events import EventReader
 from rentbench.harness.guard import TERMINATE
 from rentbench.harness.job import send_job
+from rentbench.harness.processes import descendants, kill_descendants
 from rentbench.harness.tools import module_command
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class WorkerEnd:
         cause: "exited" by itself or by a signal of others; ended by us for "timeout" or when we were
             "interrupted".
         code: As `subprocess` gives it; None where nobody could tell.
-        log_tail: Its last lines, redacted.
+        log_tail: The last lines of its last case, redacted.
         kernel_oom_kills: How many processes of this machine the kernel killed meanwhile to regain memory.
     """
 
@@ -70,7 +71,7 @@ def run_worker(
         take: Called with each of its events.
     """
     kills_before = _kernel_oom_kills()
-    log.begin_worker()
+    log.begin_tail()
     worker = _Worker(job, environment, interruption, log, take)
     try:
         cause = worker.watch(deadline)
@@ -79,7 +80,7 @@ def run_worker(
     return WorkerEnd(
         cause=cause,
         code=worker.code,
-        log_tail=log.end_worker(),
+        log_tail=log.end_tail(),
         kernel_oom_kills=_kernel_oom_kills() - kills_before,
     )
 
@@ -95,6 +96,7 @@ class _Worker:
     ) -> None:
         self.code: int | None = None
         self._exited = False
+        self._before = descendants(os.getpid())
         self._take = take
         self._reader = EventReader()
         self._interruption = interruption
@@ -150,6 +152,8 @@ class _Worker:
         except subprocess.TimeoutExpired:  # it waits for a process that hangs inside a driver
             self._guard.kill()
             self._guard.wait()
+        if self._guard.returncode != 0:  # it was killed; its orphans come to us, who adopt them
+            kill_descendants(keep=self._before)
         while self._read(0.0):
             pass
         self._selector.close()
@@ -159,7 +163,8 @@ class _Worker:
     def _read(self, timeout: float) -> bool:
         """Take what has come in; says whether anything has."""
         anything = False
-        for key, _ in self._selector.select(timeout):
+        # Events first: a case's beginning is told before anything that the case prints.
+        for key, _ in sorted(self._selector.select(timeout), key=lambda found: found[0].fd != self._events):
             if key.fileobj is self._interruption:
                 self._interruption.drain()
                 continue

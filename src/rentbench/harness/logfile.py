@@ -73,12 +73,12 @@ class LogFile:
         if self._room <= 0:
             self._echo("[the log is long; its rest is not shown]")
 
-    def begin_worker(self) -> None:
-        """Forget the last lines: what comes now is another worker's."""
+    def begin_tail(self) -> None:
+        """Forget the last lines: what comes now belongs to another case or worker."""
         self._recent = _Tail(ERROR_TAIL_BYTES)
 
-    def end_worker(self) -> str:
-        """Return the worker's last lines, for an error's `log_tail`."""
+    def end_tail(self) -> str:
+        """Return the last lines since `begin_tail`, for an error's `log_tail`."""
         if self._pending:
             self.write(self._pending.decode("utf-8", "replace"))
             self._pending = b""

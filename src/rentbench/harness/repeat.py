@@ -78,6 +78,7 @@ def _run_worker(
         nonlocal abandoned
         collector.take(event)
         if event["event"] == "case_started":
+            around.log.begin_tail()  # what an earlier case survived does not explain a later one's end
             repeat = f", repeat {number + 1} of {request.repeats}" if request.repeats > 1 else ""
             around.progress.say(f"{case_label(request.cases[event['case']])}{repeat}")
         elif event["event"] == "case_finished":

@@ -26,6 +26,7 @@ from rentbench.harness.failures import error_document, not_run
 from rentbench.harness.interruption import Interruption
 from rentbench.harness.logfile import LogFile
 from rentbench.harness.probing import UNKNOWN, choose_device, probe, without_gpus
+from rentbench.harness.processes import adopt_orphans
 from rentbench.harness.progress import Progress
 from rentbench.harness.repeat import Surroundings, run_repeat
 from rentbench.harness.results import LOG, SAMPLES, TELEMETRY, ResultFolder
@@ -50,6 +51,7 @@ def run(request: Request, *, out: TextIO, err: TextIO) -> int:
         out: Takes the table, or the document.
         err: Takes progress and log.
     """
+    adopt_orphans()
     with Interruption() as interruption:
         return _Run(request, interruption, err).execute(out)
 
