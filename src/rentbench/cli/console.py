@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from rentbench.core.errors import RentbenchError
 
-__all__ = ["error_console", "print_error", "print_json", "print_line", "print_table"]
+__all__ = ["console", "print_error", "print_json", "print_line", "print_table"]
 
 
-def error_console() -> Console:
-    """Return a console on standard error: for progress, warnings and errors."""
-    return Console(stderr=True, highlight=False)
+def console(*, error: bool = False) -> Console:
+    """Return a console on standard output, or on standard error: for progress, warnings and errors."""
+    return Console(stderr=error, highlight=False)
 
 
 def print_line(text: str, *, style: str = "", error: bool = False) -> None:
@@ -33,7 +33,7 @@ def print_line(text: str, *, style: str = "", error: bool = False) -> None:
         style: A style of rich for the whole line.
         error: Print to standard error.
     """
-    Console(stderr=error, highlight=False).print(Text(printable(text), style=style), soft_wrap=True)
+    console(error=error).print(Text(printable(text), style=style), soft_wrap=True)
 
 
 def print_error(error: RentbenchError) -> None:
@@ -56,10 +56,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200  # in a pipe or a file no width is given; do not fold at eighty
-    console.print(table)
+    output = console()
+    if not output.is_terminal:
+        output.width = 200  # in a pipe or a file no width is given; do not fold at eighty
+    output.print(table)
 
 
 def print_json(data: object) -> None:

@@ -74,16 +74,8 @@ def check(
         DependencyMissingError: No validator is installed.
         UnusableInputError: The installation lacks the schema.
     """
-    problem = unfit(document) or _version_problem(document, kind, source)
-    if problem:
-        return [problem]
-    problems = schema_problems(document, kind)
-    if problems:
-        return problems  # the rules below may rely on the schema
-    problems = list(islice(_semantic_problems(document, kind), MAX_PROBLEMS))
-    if folder is not None and not problems:
-        problems = list(islice(_folder_problems(document, kind, folder), MAX_PROBLEMS))
-    return problems
+    problem = unfit(document)
+    return [problem] if problem else _problems(document, kind, folder, source)
 
 
 def check_bytes(raw: bytes, *, source: str, folder: Path | None = None) -> Report:
@@ -120,8 +112,22 @@ def _report(document: dict[str, Any], source: str, kind: Kind | None, folder: Pa
     except InvalidDocumentError as error:
         problem = Problem(pointer="/document", message=f"is not known: {error}", allowed="measurement, run")
         return Report(source=source, problems=(problem,), document=document)
-    problems = check(document, kind, folder=folder, source=source)
+    problems = _problems(document, kind, folder, source)
     return Report(source=source, kind=kind, problems=tuple(problems), document=document)
+
+
+def _problems(document: Mapping[str, Any], kind: Kind, folder: Path | None, source: str) -> list[Problem]:
+    """Return what is wrong with a document that is fit: one that was read, or that `check` looked at."""
+    problem = _version_problem(document, kind, source)
+    if problem:
+        return [problem]
+    problems = schema_problems(document, kind)
+    if problems:
+        return problems  # the rules below may rely on the schema
+    problems = list(islice(_semantic_problems(document, kind), MAX_PROBLEMS))
+    if folder is not None and not problems:
+        problems = list(islice(_folder_problems(document, kind, folder), MAX_PROBLEMS))
+    return problems
 
 
 def _version_problem(document: Mapping[str, Any], kind: Kind, source: str) -> Problem | None:
