@@ -224,6 +224,16 @@ def test_processes_of_others_are_counted_and_ours_are_not(fake_nvml: FakeNvml, t
     assert gpu_of(summarize(file, EVER))["foreign_processes"] == 1
 
 
+def test_process_ids_that_the_driver_hides_are_not_counted(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.gpu(compute_pids="0,1")
+    file = tmp_path / "telemetry.jsonl"
+    with TelemetryProcess(file, interval_seconds=INTERVAL):
+        wait_for_samples(file, 2)
+    summary = summarize(file, EVER)
+    assert gpu_of(summary)["foreign_processes"] is None
+    assert reasons(summary)["/telemetry/gpus/0/foreign_processes"]
+
+
 @pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_it_ends_by_itself_and_says_why(tmp_path: Path) -> None:
     file = tmp_path / "telemetry.jsonl"

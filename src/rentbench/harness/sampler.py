@@ -91,7 +91,11 @@ class _Gpu(threading.Thread):
         if self._pids_unreliable:
             return None, self._pids_unreliable
         pids, reason = self._sensor.processes()
-        return (None if pids is None else count_foreign(pids, self._ours)), reason
+        if pids is None:
+            return None, reason
+        if 0 in pids:
+            return None, "the driver hides process ids"
+        return count_foreign(pids, self._ours), None
 
 
 class _Stop:

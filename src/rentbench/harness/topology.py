@@ -32,6 +32,7 @@ class Topology:
     Attributes:
         matrix: GPU × GPU by the driver's numbers; None where it could not be read.
         problem: Why not.
+        output: As printed, without the terminal's escape codes.
     """
 
     matrix: Matrix | None
@@ -85,9 +86,10 @@ def summary(matrix: Matrix) -> str:
 def read_topology(*, timeout_seconds: float) -> Topology:
     """Ask nvidia-smi for the links; never raises."""
     answer = run_tool(["nvidia-smi", "topo", "-m"], timeout_seconds=timeout_seconds)
+    output = _ESCAPES.sub("", answer.output)
     if answer.problem:
-        return Topology(matrix=None, problem=answer.problem, output=answer.output)
+        return Topology(matrix=None, problem=answer.problem, output=output)
     try:
-        return Topology(matrix=parse_topology(answer.output), problem=None, output=answer.output)
+        return Topology(matrix=parse_topology(output), problem=None, output=output)
     except TopologyError as error:
-        return Topology(matrix=None, problem=str(error), output=answer.output)
+        return Topology(matrix=None, problem=str(error), output=output)
