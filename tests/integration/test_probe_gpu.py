@@ -1,4 +1,4 @@
-"""Probe and telemetry on a machine with a real NVIDIA GPU: two sources that must agree, a counter that counts."""
+"""Probe and telemetry with a real NVIDIA GPU: two sources that must agree, and a counter that counts."""
 
 from __future__ import annotations
 
