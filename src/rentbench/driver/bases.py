@@ -136,7 +136,7 @@ def make_stand_in(
             )
         except ProgramError as error:
             msg = f"the stand-in base could not be made: {error.message}"
-            raise RentbenchError(msg, hint=error.output or None) from error
+            raise RentbenchError(msg, hint=error.last_words) from error
         archive = Path(folder) / "image.tar"
         _write_archive(archive, root, reference=reference, architecture=manifest.platform.partition("/")[2])
         with engine_errors(f"loading {reference}"), archive.open("rb") as file:
@@ -164,7 +164,7 @@ def _pulled(engine: Engine, reference: str, say: Callable[[str], None]) -> Base 
         say(f"pulling {reference}")
         capture(["docker", "pull", "--quiet", reference], timeout=_PULL_TIMEOUT)
     except ProgramError as error:
-        say(f"{reference} cannot be pulled: {error.output or error.message}")
+        say(f"{reference} cannot be pulled: {error.last_words or error.message}")
         return None
     return _local(engine, reference)
 

@@ -102,7 +102,7 @@ def make_lock(manifest: ImageManifest, *, pip_options: Sequence[str] = ()) -> st
             report = json.loads(capture(command, timeout=_RESOLVE_TIMEOUT))
         except ProgramError as error:
             msg = f"pip could not resolve {source}: {error.message}"
-            raise RentbenchError(msg, hint=error.output or None) from error
+            raise RentbenchError(msg, hint=error.last_words) from error
     wheels = sorted((_wheel(entry) for entry in report["install"]), key=lambda wheel: wheel.name)
     header = (
         f"# Made from requirements.in by `rentbench image lock {manifest.name}`; not edited by hand.\n"

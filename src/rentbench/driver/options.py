@@ -34,6 +34,7 @@ class ContainerOptions:
         pids_limit: Processes and threads; None for no limit.
         shm_bytes: Size of `/dev/shm`.
         tmp_bytes: Largest size of `/tmp`.
+        lock_memory: With GPUs, memory may be pinned without limit, as NCCL wants it.
         environment: Variables besides the image's.
     """
 
@@ -48,6 +49,7 @@ class ContainerOptions:
     pids_limit: int | None = 4096
     shm_bytes: int = _DEFAULT_SHM
     tmp_bytes: int = 4096 * MEBIBYTE
+    lock_memory: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, *, volume: str) -> dict[str, Any]:
@@ -67,7 +69,6 @@ class ContainerOptions:
             "pids_limit": self.pids_limit,
             "shm_size": self.shm_bytes,
             "network_mode": self.network,
-            "ulimits": [Ulimit(name="memlock", soft=-1, hard=-1)],
             "environment": {
                 "RENTBENCH_PROGRESS": "json",
                 # Where NVIDIA's runtime is the default one, it would hand over every GPU unasked.
@@ -84,6 +85,8 @@ class ContainerOptions:
             arguments["hostname"] = "rentbench"
         if self.gpus != "none":
             count = -1 if self.gpus == "all" else int(self.gpus)
+            if self.lock_memory:
+                arguments["ulimits"] = [Ulimit(name="memlock", soft=-1, hard=-1)]
             arguments["device_requests"] = [DeviceRequest(count=count, capabilities=[["gpu"]])]
         return arguments
 

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
-__all__ = ["LineSplitter", "Log", "Progress", "printable", "read_progress"]
+__all__ = ["LineSplitter", "Log", "Progress", "plain_text", "read_progress"]
 
 MAX_LINE = 16 * 1024  # characters of a line that are kept
 _HEAD_LINES = 2_000
@@ -49,7 +49,7 @@ class LineSplitter:
         self._open += part[: MAX_LINE - len(self._open)]
 
     def _take(self) -> str:
-        line = printable(self._open.decode("utf-8", errors="replace"))
+        line = plain_text(self._open.decode("utf-8", errors="replace"))
         self._open.clear()
         return line
 
@@ -84,7 +84,7 @@ class Log:
         return "\n".join(lines)[-characters:]
 
 
-def printable(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return text of others without what acts on a terminal."""
     plain = _ESCAPES.sub("", text).expandtabs(8)
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in plain).rstrip()

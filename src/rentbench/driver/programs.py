@@ -32,6 +32,12 @@ class ProgramError(RentbenchError):
         super().__init__(message, hint=hint)
         self.output = output
 
+    @property
+    def last_words(self) -> str | None:
+        """The end of the output on one line, for a hint."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return "; ".join(lines[-3:]) or None
+
 
 def find_program(name: str, *, package: str) -> str:
     """Return the path of a program.

@@ -84,11 +84,11 @@ def fill_wheel_folder(
     return len(missing)
 
 
-def _hint(error: ProgramError) -> str:
+def _hint(error: ProgramError) -> str | None:
     """Return what helps: builds for one kind of hardware lie on an index of their own."""
     if "+cpu" in error.output or "DO NOT MATCH THE HASHES" in error.output:
         return (
             "PyTorch publishes its CPU builds on an index of its own: pass it on with "
             "--pip-option=--extra-index-url=URL, or put the wheel into the folder by hand"
         )
-    return error.output
+    return error.last_words
