@@ -72,7 +72,7 @@ def finish(tmp_path: Path, process: subprocess.Popen[str]) -> Finished:
     ("how", "kind", "said"),
     [
         ("segfault", "crashed", "Segmentation fault"),
-        ("SIGABRT", "crashed", "Aborted"),
+        ("SIGABRT", "crashed", "SIGABRT"),
         ("SIGKILL", "killed", "SIGKILL"),
         ("exit 7", "crashed", "7"),
         ("exit silently", "no_output", "without a word"),

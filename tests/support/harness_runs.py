@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,10 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     }
 
 
-def run(tmp_path: Path, *arguments: str, **more: str) -> Finished:
-    """Run the harness to its end."""
+def run(tmp_path: Path, *arguments: str, prefix: Sequence[str] = (), **more: str) -> Finished:
+    """Run the harness to its end; `prefix` is a program that starts it, such as unshare."""
     ended = subprocess.run(
-        command(*arguments),
+        [*prefix, *command(*arguments)],
         env=environment(tmp_path, **more),
         capture_output=True,
         text=True,
