@@ -71,6 +71,7 @@ class Card:
         steadies: Steady cases begun.
         now: The clock, seconds.
         sleep: Waits some seconds.
+        hold: Holds a load.
     """
 
     context: Context
@@ -81,6 +82,7 @@ class Card:
     steadies: int = 0
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    hold: Callable[..., list[LoadSample]] = sustain
     _rested: bool = False
     _idle_celsius: float | None = None
     _loaded_at: float | None = None
@@ -168,7 +170,7 @@ class Card:
         limit_seconds: float,
         until: Callable[[Sequence[LoadSample]], bool] | None = None,
     ) -> list[LoadSample]:
-        samples = sustain(
+        samples = self.hold(
             call,
             device=self.context.device,
             read=self.context.reading,

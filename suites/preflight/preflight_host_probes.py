@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from preflight_cpu import load_cores
 from preflight_disk import filesystem, measure_disk
 from preflight_findings import Finding
-from preflight_network import DownloadError, download
+from preflight_network import Download, DownloadError, download
 
 from rentbench.core.errors import ErrorKind
 
@@ -111,16 +111,19 @@ def probe_network(context: Context, report: Report) -> None:
     url = str(settings["network_url"])
     if not url:
         report.skip("no URL was given (network_url)", "network_download")
-    try:
-        with context.phase("download"):
+    got: Download | DownloadError
+    with context.phase("download"):
+        try:
             got = download(
                 url,
                 limit_bytes=int(settings["network_limit_mebibytes"]) * _MIB,
                 limit_seconds=float(settings["network_limit_seconds"]),
             )
-    except DownloadError as error:
-        report.add(Finding(name="network_download", passed=False, detail=str(error)))
-        context.fail(ErrorKind.NETWORK, str(error), "try the URL from another machine")
+        except DownloadError as error:
+            got = error
+    if isinstance(got, DownloadError):
+        report.add(Finding(name="network_download", passed=False, detail=str(got)))
+        context.fail(ErrorKind.NETWORK, str(got), "try the URL from another machine")
     rate = got.size_bytes / got.seconds / 1e6
     context.record("network_download", rate)
     context.record("network_first_byte", got.first_byte_seconds)

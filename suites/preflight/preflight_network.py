@@ -49,14 +49,14 @@ def download(url: str, *, limit_bytes: int, limit_seconds: float) -> Download:
     Raises:
         DownloadError: No such URL, no answer, no body, or the connection broke.
     """
-    if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
-        msg = "the URL does not begin with http:// or https://"
-        raise DownloadError(msg)
-    request = urllib.request.Request(  # noqa: S310  the scheme was looked at above
-        url, headers={"User-Agent": "rentbench-preflight", "Accept-Encoding": "identity"}
-    )
     begin = time.perf_counter()
     try:
+        if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
+            msg = "the URL does not begin with http:// or https://"
+            raise DownloadError(msg)
+        request = urllib.request.Request(  # noqa: S310  the scheme was looked at above
+            url, headers={"User-Agent": "rentbench-preflight", "Accept-Encoding": "identity"}
+        )
         with _opener().open(request, timeout=_STALL_SECONDS) as response:
             received, complete = 0, False
             first: float | None = None
@@ -74,11 +74,11 @@ def download(url: str, *, limit_bytes: int, limit_seconds: float) -> Download:
                 raise DownloadError(msg)
     except urllib.error.HTTPError as error:
         msg = f"the server answered {error.code}"
-        raise DownloadError(msg) from error
+        raise DownloadError(msg) from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         msg = f"the download failed: {reason if isinstance(reason, str) else type(reason).__name__}"
-        raise DownloadError(msg) from error
+        raise DownloadError(msg) from None  # the cause may name the URL
     if not received or first is None or end <= first:
         msg = "the download was empty"
         raise DownloadError(msg)
