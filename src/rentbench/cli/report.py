@@ -88,6 +88,8 @@ def _builder() -> ModuleType:
     try:
         from rentbench.report import build as builder
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rentbench"):
+            raise
         msg = f"building the site needs the package {error.name}"
         raise DependencyMissingError(msg, hint="pip install 'rentbench[report]'") from error
     return builder
