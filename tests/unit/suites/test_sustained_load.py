@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from suite_support import reading
 
+from rentbench.harness import load
 from rentbench.harness.load import LoadSample, call_rate, settled, sustain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rentbench.harness.nvml import GpuReading
+from concurrent.futures import ThreadPoolExecutor
 
 BLOCK = bytes(200_000)
 
@@ -112,3 +116,44 @@ def test_an_error_of_the_call_is_not_swallowed() -> None:
 
     with pytest.raises(RuntimeError, match="out of memory"):
         sustain(call, device="cpu", read=reading, limit_seconds=1)
+
+
+class AsynchronousDevice:
+    """Does what is queued in a thread of its own, in order, as a GPU does its stream."""
+
+    def __init__(self) -> None:
+        self._stream = ThreadPoolExecutor(1)
+        self.queued = 0
+        self.done = 0
+
+    def call(self) -> None:
+        self.queued += 1
+        self._stream.submit(self._work)
+
+    def fence(self) -> Callable[[], None]:
+        passed = self._stream.submit(lambda: None)
+        return lambda: passed.result() and None
+
+    def _work(self) -> None:
+        hashlib.sha256(BLOCK).digest()
+        self.done += 1
+
+
+def test_a_device_that_works_by_itself_is_never_left_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = AsynchronousDevice()
+    monkeypatch.setattr(load, "_cuda_fence", device.fence)
+    waiting: list[int] = []
+
+    def read() -> GpuReading:
+        waiting.append(device.queued - device.done)
+        return reading()
+
+    samples = sustain(device.call, device="cuda", read=read, limit_seconds=0.4, sample_seconds=0.05)
+    assert device.done == device.queued  # idle at the end
+    assert min(waiting[1:]) > 0, (
+        waiting
+    )  # at work while the sensors were read, but for the first, small batches
+    assert samples[-1].calls < device.queued  # only what was finished is counted
+    rate = call_rate(samples, 0.1, 0.4)
+    assert rate is not None
+    assert rate <= device.done / samples[-1].seconds * 1.5
