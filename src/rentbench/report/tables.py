@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,8 @@ __all__ = ["KEPT_APART", "Part", "Row", "case_text", "metric_of", "named", "part
 # Cases that differ in this are different measurements even where metric and size agree: a short burst on a
 # cool device and steady work under its own heat. They never share a table, a chart or a ranking.
 KEPT_APART = "state"
+
+_IDENTIFIER = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,10 @@ def case_text(parameters: Mapping[str, Scalar], manifest: SuiteManifest | None) 
 
 def named(name: str, value: Scalar) -> str:
     """Return a parameter's value in words; text stands for itself, all else carries its name."""
-    return value.replace("_", " ") if isinstance(value, str) else f"{name.replace('_', ' ')} {scalar(value)}"
+    if isinstance(value, str):
+        # `device_copy` reads better with a space; a model's or a file's name is left as it is.
+        return value.replace("_", " ") if _IDENTIFIER.fullmatch(value) else value
+    return f"{name.replace('_', ' ')} {scalar(value)}"
 
 
 def metric_of(name: str, manifest: SuiteManifest | None, unit: str, direction: str) -> Metric:

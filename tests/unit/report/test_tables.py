@@ -147,3 +147,4 @@ def test_confidence_says_how_sure_a_figure_is(gemm):
 def test_case_text_names_numbers_and_leaves_nothing_out(gemm):
     assert case_text({"state": "steady", "size": 8192, "op": "matmul"}, gemm) == "matmul, size 8,192, steady"
     assert case_text({"b": 1, "a": "device_copy"}, None) == "device copy, b 1"
+    assert case_text({"model": "org/Model-7B_v2"}, None) == "org/Model-7B_v2"
