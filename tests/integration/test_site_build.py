@@ -98,7 +98,7 @@ def test_a_result_page_holds_everything_of_its_documents(site, results):
         document = json.loads(path.read_text())
         identifier = (document.get("measurement") or document)["id"]
         text = read_page(site / "results" / f"{identifier}.html").text
-        assert json.dumps(document, indent=1, ensure_ascii=False) in text
+        assert path.read_text() in text
     page = read_page(site / "results" / f"{synthetic.identifier(1)}.html")
     assert sum(tag == "svg" and attributes.get("role") == "img" for tag, attributes in page.elements) == 6
     for expected in (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from rentbench.core.documents import read_bytes
 from rentbench.report.text import safe_cell
@@ -196,6 +197,4 @@ def _cell(value: object) -> str | int | float:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(
-        json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8"
-    )
+    path.write_bytes(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))

@@ -7,16 +7,15 @@ result's content is put into a copy of it.
 from __future__ import annotations
 
 import html
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rentbench.core.documents import sha256_file
+from rentbench.core.documents import read_bytes, sha256_bytes
 from rentbench.report.facts import container_facts, gpu_facts, host_facts, run_facts
 from rentbench.report.load import read_again
 from rentbench.report.sparkline import HEIGHT, WIDTH, sparklines
 from rentbench.report.tables import case_text, metric_of
-from rentbench.report.text import clean, shorten
+from rentbench.report.text import shorten
 from rentbench.report.views import command_of
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from rentbench.core.manifests import SuiteManifest
-    from rentbench.report.model import Result
+    from rentbench.report.model import Result, Sources
     from rentbench.report.site import Site
 
 __all__ = ["CONTENT_MARK", "SHELL_PAGE", "TITLE_MARK", "Shell", "result_html"]
@@ -107,7 +106,7 @@ def result_html(
         "published": published,
         "log": _log(result.sources.path) if "log.txt" in published else None,
         "tails": _log_tails(measurement, run, manifest),
-        "documents": _documents(result, measurement, run),
+        "documents": _documents(result.sources),
         "sparkline_width": WIDTH,
         "sparkline_height": HEIGHT,
         "root": "../",
@@ -148,21 +147,12 @@ def _log_tails(
     return [(whose, error["log_tail"]) for whose, error in errors if error and error["log_tail"]]
 
 
-def _documents(
-    result: Result, measurement: dict[str, Any] | None, run: dict[str, Any] | None
-) -> list[dict[str, Any]]:
+def _documents(sources: Sources) -> list[dict[str, Any]]:
     made = []
-    for name, document in ((result.sources.measurement, measurement), (result.sources.run, run)):
-        if name is not None and document is not None:
-            path = result.sources.path / name
-            made.append(
-                {
-                    "name": name,
-                    "size": path.stat().st_size,
-                    "sha256": sha256_file(path),
-                    "text": _json(document),
-                }
-            )
+    for name in (sources.measurement, sources.run):
+        if name is not None:
+            raw = read_bytes(sources.path / name)
+            made.append({"name": name, "size": len(raw), "sha256": sha256_bytes(raw), "text": raw.decode()})
     return made
 
 
@@ -178,7 +168,3 @@ def _log(folder: Path) -> dict[str, Any]:
         text = file.read().decode("utf-8", errors="replace")
     lines = text.splitlines()
     return {"text": "\n".join(lines[-LOG_LINES:]), "cut": size > _LOG_BYTES or len(lines) > LOG_LINES}
-
-
-def _json(document: dict[str, Any]) -> str:
-    return clean(json.dumps(document, indent=1, ensure_ascii=False))

@@ -7,12 +7,14 @@ spreadsheet would run.
 
 from __future__ import annotations
 
-import unicodedata
+import re
 
 __all__ = ["clean", "safe_cell", "shorten"]
 
-_KEPT = {"\n", "\t"}
-_DIRECTION = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Control characters but for tab and line feed, surrogates, and the marks that set the direction of text.
+_ACTING = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 _REPLACEMENT = "\ufffd"
 
@@ -22,11 +24,7 @@ def clean(text: str) -> str:
 
     Line feeds and tabs stay; a carriage return before a line feed is dropped.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        _REPLACEMENT if _acts(character) else character for character in text.replace("\r\n", "\n")
-    )
+    return _ACTING.sub(_REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def safe_cell(text: str) -> str:
@@ -47,9 +45,3 @@ def shorten(text: str, limit: int) -> str:
     """Return text of at most `limit` characters on one line; what was cut is marked by an ellipsis."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
-
-
-def _acts(character: str) -> bool:
-    return character not in _KEPT and (
-        unicodedata.category(character) in {"Cc", "Cs"} or character in _DIRECTION
-    )
