@@ -46,9 +46,9 @@ def test_a_gpu_run_brings_telemetry_checks_and_peak_memory(fake_nvml: FakeNvml, 
         "power_readings": "passed",
         "steady_state": "passed",
     }
-    # The cache's flush buffer of 100 MiB comes on top, in each case after the first one too.
-    assert finished.cases["a"]["peak_memory_bytes"] == 1124 * MIB
-    assert finished.cases["c"]["peak_memory_bytes"] == 102 * MIB
+    # The cache's flush buffer of 256 MiB comes on top, in each case after the first one too.
+    assert finished.cases["a"]["peak_memory_bytes"] == 1280 * MIB
+    assert finished.cases["c"]["peak_memory_bytes"] == 258 * MIB
     assert document["software"]["torch_cuda"] == "12.8"
     assert document["environment_variables"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert "telemetry.jsonl" in {artifact["name"] for artifact in document["artifacts"]}
@@ -95,9 +95,9 @@ def test_out_of_memory_is_a_result_and_the_next_case_runs(fake_nvml: FakeNvml, t
     assert finished.code == 4
     error = finished.cases["b"]["error"]
     assert (error["kind"], error["phase"]) == ("oom", "measure")
-    assert error["memory_allocated_bytes"] == 10 * 1024 * MIB + 100 * MIB
+    assert error["memory_allocated_bytes"] == 10 * 1024 * MIB + 256 * MIB
     assert finished.cases["c"]["status"] == "ok"
-    assert finished.cases["c"]["peak_memory_bytes"] == 102 * MIB
+    assert finished.cases["c"]["peak_memory_bytes"] == 258 * MIB
 
 
 def test_a_broken_context_costs_one_case(fake_nvml: FakeNvml, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ __all__ = ["CpuTimer", "CudaTimer", "Timer", "WarmUp", "cpu_cache_bytes", "make_
 
 _CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_CACHE_FALLBACK_BYTES = 256 * 1024**2
+_FLUSH_BYTES = 256 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +186,15 @@ class CudaTimer(Timer):
         return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
 
     def flush_cache(self) -> None:
-        """Write a buffer of twice the L2 cache of the current GPU."""
+        """Write a buffer of twice the L2 cache of the current GPU, or of 256 MiB where that is more.
+
+        Writing so much takes longer than the host takes to queue a call: the queue is never empty.
+        """
         if self._flush_buffer is None:
             cuda = self._torch.cuda
             cache_bytes = cuda.get_device_properties(cuda.current_device()).L2_cache_size
-            self._flush_buffer = self._torch.empty(2 * cache_bytes, dtype=self._torch.int8, device="cuda")
+            size = max(2 * cache_bytes, _FLUSH_BYTES)
+            self._flush_buffer = self._torch.empty(size, dtype=self._torch.int8, device="cuda")
         self._flush_buffer.zero_()
 
     def synchronize(self) -> None:
