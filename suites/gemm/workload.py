@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rentbench.harness.context import Case, Context
 
 _FEWEST_TIMED = 5
+_MOST_TIMED = 1000
 # What libraries say when they have no kernel for a type or a shape on this card.
 _NO_KERNEL = ("not_supported", "not supported", "only supported", "not implemented")
 
@@ -159,32 +160,30 @@ def _measure(
             first = timer.time_calls(
                 call, iterations=int(settings["burst_warm_up_iterations"]), before_each=timer.flush_cache
             )
+        fitting = int(float(settings["burst_limit_seconds"]) / statistics.median(first))
+        iterations = max(_FEWEST_TIMED, min(int(settings["burst_iterations"]), fitting))
         during = []
-        expected, limit = statistics.median(first), float(settings["burst_limit_seconds"])
-        iterations = int(settings["burst_iterations"])
     else:
         with context.phase("warm_up"):
             samples = card.start_hot(cold_call, name, minimum_calls=int(settings["warm_up_iterations"]))
-        start = samples[0].reading
-        end = samples[-1].seconds
+        start, end = samples[0].reading, samples[-1].seconds
+        iterations = _steady_iterations(end / samples[-1].calls, context)
         during = [sample.reading for sample in samples if sample.seconds >= end - 1]
-        expected, limit = end / samples[-1].calls, float(settings["measure_limit_seconds"])
-        iterations = int(settings["iterations"])
-    iterations = max(_FEWEST_TIMED, min(iterations, int(limit / max(expected, 1e-9))))
-    begun = 0
-
-    def before_each() -> None:
-        # The queue is full by the last call, so the sensors are read while the device is at work.
-        nonlocal begun
-        begun += 1
-        if begun == iterations:
-            during.append(context.reading())
-        timer.flush_cache()
-
     with context.phase("measure"):
-        seconds = timer.time_calls(call, iterations=iterations, before_each=before_each)
+        seconds = timer.time_calls(call, iterations=iterations, before_each=timer.flush_cache)
+        if not during:
+            # A burst is over before a reading beside it would mean anything: the sensors lag behind.
+            during = [context.reading()]
     card.mark_loaded()
     return seconds, Readings.of(start, during)
+
+
+def _steady_iterations(call_seconds: float, context: Context) -> int:
+    """Return how many calls to time: as many as asked for, more where they are short, fewer where long."""
+    settings = context.settings
+    wanted = min(int(float(settings["measure_seconds"]) / call_seconds), _MOST_TIMED)
+    affordable = int(float(settings["measure_limit_seconds"]) / call_seconds)
+    return max(_FEWEST_TIMED, min(max(int(settings["iterations"]), wanted), affordable))
 
 
 def _record_rates(metric: str, work: float, seconds: list[float], context: Context) -> None:

@@ -144,7 +144,7 @@ def sustained_findings(
     reasons = ", ".join(worst.throttle) or "no reason was reported by the driver"
     detail = (
         f"{'throttled' if throttled else 'not throttled'} ({reasons}): GPU {worst.card} went from "
-        f"{worst.first_tflops:.4g} to {worst.last_tflops:.4g} TFLOPS, a loss of {loss:.1f} %, in "
+        f"{worst.first_tflops:.4g} to {worst.last_tflops:.4g} TFLOPS, a loss of {max(0.0, loss):.1f} %, in "
         f"{worst.samples[-1].seconds:.0f} s"
     )
     if faults:
@@ -161,7 +161,7 @@ def sustained_findings(
         Finding(
             name="sustained_collapse",
             passed=loss <= collapse_percent,
-            detail=f"the largest loss under a long load is {loss:.1f} %",
+            detail=f"the largest loss under a long load is {max(0.0, loss):.1f} %",
             severity="hard",
             value=round(loss, 2),
             limit=collapse_percent,

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suite_support import Recorded, load_workload
+from suite_support import Recorded, load_workload, manifest
 
 pytest.importorskip("torch")
 
@@ -126,3 +126,26 @@ def test_a_good_run_has_its_checks(workload: ModuleType, recorded: Recorded) -> 
 def test_a_run_without_a_case_checks_nothing(workload: ModuleType, recorded: Recorded) -> None:
     workload.finish(recorded.context)
     assert {check["outcome"] for check in recorded.checks.values()} == {"not_checked"}
+
+
+@pytest.mark.parametrize(
+    ("call_seconds", "timed"),
+    [
+        (1e-5, 1000),  # never more
+        (1.6e-3, 468),  # as many as fit into 0.75 s
+        (1.2e-2, 100),  # 100 at least
+        (0.1, 30),  # but no longer than 3 s
+        (2.0, 5),
+    ],
+)
+def test_how_many_steady_calls_are_timed(tmp_path: Path, call_seconds: float, timed: int) -> None:
+    recorded = Recorded("gemm", tmp_path, preset="standard")
+    assert load_workload("gemm")._steady_iterations(call_seconds, recorded.context) == timed
+
+
+def test_a_burst_of_the_headline_ends_before_a_power_limit_takes_hold() -> None:
+    """On an H200 it took hold 20 ms after full load began; a product of the headline size takes 1.4 ms."""
+    settings = manifest("gemm").presets["standard"].settings
+    product = 1.4e-3
+    timed = max(5, int(settings["burst_limit_seconds"] / product))
+    assert (settings["burst_warm_up_iterations"] + timed) * product < 0.02
