@@ -15,7 +15,7 @@ import pytest
 from fixtures.report import synthetic
 from fixtures.report.hostile import PAYLOAD, hostile
 from fixtures.report.pages import read_page
-from fixtures.report.sites import NOW, resources
+from fixtures.report.sites import NOW, REPOSITORY, resources
 from rentbench.core.documents import sha256_bytes, write_document
 from rentbench.core.errors import InvalidDocumentError, UsageError
 from rentbench.core.gpus import gpu_folder
@@ -195,6 +195,24 @@ def test_the_command_builds_it_and_names_what_it_left_out(results, tmp_path):
     assert strict.returncode == 1
     assert name in strict.stderr
     assert contents(tmp_path / "site") == before  # the old site stays
+
+
+def test_the_repositorys_own_suites_and_results_build_strictly(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "RENTBENCH_ROOT"}
+    command = [
+        sys.executable,
+        "-c",
+        "from rentbench.cli.main import main; main()",
+        "report",
+        "build",
+        "--strict",
+    ]
+    command += ["--output", str(tmp_path / "site")]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").is_file()
 
 
 def test_strict_refuses_a_collection_with_a_bad_file(results, tmp_path):
