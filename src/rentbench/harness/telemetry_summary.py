@@ -40,8 +40,8 @@ class TelemetrySummary:
         unavailable: A reason for every null in it; the pointers begin with `/telemetry`.
         link_under_load: For each GPU the highest PCIe generation and width while measuring (in the whole run
             where nothing was sampled then); None where not read.
-        throttle_samples: For each GPU how many samples while measuring told its throttle reasons. With 0, an
-            empty `throttle` says nothing.
+        throttle_samples: For each GPU how many samples while measuring told its throttle reasons; with 0,
+            `throttle` is null.
         power_kinds: For each GPU what its power readings are: `instant`, or `average` (over a second); None
             where the driver's documentation does not say, or both came.
     """
@@ -169,10 +169,10 @@ class _Gpu:
             "series": series,
             "summary": {name: _range(values) for name, values in series.items()},
             "energy": self._energy(),
-            "throttle": _count(bits),
+            "throttle": _count(bits) if bits else None,
             "foreign_processes": max(foreign, default=None),
         }
-        self._explain(series, foreign=bool(foreign))
+        self._explain(series, measuring=bool(measuring), foreign=bool(foreign))
 
     def _stamped(self, column: str) -> Stamped:
         return [(stamp, row[column]) for stamp, row in self._rows if row.get(column) is not None]
@@ -204,7 +204,7 @@ class _Gpu:
             later - earlier <= longest for (earlier, _), (later, _) in pairwise(readings)
         )
 
-    def _explain(self, series: dict[str, list[float | None]], *, foreign: bool) -> None:
+    def _explain(self, series: dict[str, list[float | None]], *, measuring: bool, foreign: bool) -> None:
         for name, values in series.items():
             missing = values.count(None)
             if missing:
@@ -215,6 +215,9 @@ class _Gpu:
         if self.document["energy"] is None:
             counter = self._reason("energy_millijoules")
             self._note("energy", f"no energy counter that works ({counter}), and too few power readings")
+        if self.document["throttle"] is None:
+            sampled = "no sample was taken while measuring"
+            self._note("throttle", self._reason("throttle_bits") if measuring else sampled)
         if not foreign:
             self._note("foreign_processes", self._reason("foreign_processes"))
 

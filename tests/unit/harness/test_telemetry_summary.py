@@ -99,7 +99,7 @@ def test_throttle_reasons_count_inside_the_windows_only(tmp_path: Path) -> None:
 def test_throttle_reasons_that_were_never_read_are_told_apart_from_none_seen(tmp_path: Path) -> None:
     file = write(tmp_path, *((100.0 + t, row(throttle_bits=None)) for t in range(3)))
     summary = summarize(file, [(0, 1e9)])
-    assert (gpu(summary)["throttle"], summary.throttle_samples) == ({}, [0])
+    assert (gpu(summary)["throttle"], summary.throttle_samples) == (None, [0])
 
 
 def test_nulls_have_reasons_and_the_summary_leaves_them_out(tmp_path: Path) -> None:
