@@ -2,8 +2,8 @@
 
 Run on a GPU machine: `python tests/gpu/independent_gemm.py --size 8192`. It prints one JSON object:
 
-- `burst`: a plain loop on a card that has rested, one event pair around each product, nothing between products but
-  the flush of the cache;
+- `burst`: a plain loop on a card that has rested, one event pair around each product, nothing between
+  products but the flush of the cache;
 - `steady`: the published method of mamf-finder: 30 s of heat, then 50 warm-up and 100 timed products, 256 MiB
   written between products;
 - `copy`: device copy in GB/s, counting every byte once read and once written.
@@ -17,16 +17,22 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FLUSH_BYTES = 256 * 2**20
 
 
 def event_times(call: Callable[[], object], iterations: int, flush: torch.Tensor) -> list[float]:
     """Seconds of each call, by a pair of CUDA events around it."""
-    pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(iterations)]
+    pairs = [
+        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        for _ in range(iterations)
+    ]
     for start, end in pairs:
         flush.zero_()
         start.record()
@@ -56,7 +62,9 @@ def summary(seconds: list[float], amount: float) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--size", type=int, default=8192)
     parser.add_argument("--burst-iterations", type=int, default=20)
     parser.add_argument("--rest-seconds", type=float, default=30)
