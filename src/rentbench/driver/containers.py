@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from docker.errors import APIError, NotFound
 
-from rentbench.driver.engine import Engine, engine_errors
+from rentbench.core.ids import parse_time
+from rentbench.driver.engine import Engine, engine_errors, engine_time
 from rentbench.driver.failures import RunFailedError
 from rentbench.driver.options import RESULTS, ContainerOptions
 
@@ -26,10 +27,17 @@ Chunk = tuple[bytes | None, bytes | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a container ended."""
+    """How a container ended.
+
+    Attributes:
+        exit_code: Of its first process.
+        oom_killed: Whether the kernel killed anything in it for memory.
+        finished: When, by the engine's clock; seconds since the epoch.
+    """
 
     exit_code: int
     oom_killed: bool
+    finished: float
 
 
 class SuiteContainer:
@@ -112,6 +120,11 @@ class SuiteContainer:
             output: bytes = self._container.logs(tail=1000)
         return output
 
+    def output(self, stream: Literal["stdout", "stderr"]) -> Iterator[bytes]:
+        """Yield everything that it wrote to one of its streams; for one that has ended."""
+        with engine_errors("reading the container's log"):
+            yield from self._container.logs(stdout=stream == "stdout", stderr=stream == "stderr", stream=True)
+
     def attach(self, *, replay: bool = False) -> CancellableStream[Chunk]:
         """Return the output as it comes, in pairs of standard output and standard error.
 
@@ -160,7 +173,11 @@ class SuiteContainer:
         state = self.inspect()["State"]
         if state["Status"] not in ("exited", "dead"):
             return None
-        return Ending(exit_code=int(state["ExitCode"]), oom_killed=bool(state.get("OOMKilled")))
+        return Ending(
+            exit_code=int(state["ExitCode"]),
+            oom_killed=bool(state.get("OOMKilled")),
+            finished=parse_time(engine_time(state["FinishedAt"])).timestamp(),
+        )
 
     def inspect(self) -> dict[str, Any]:
         """Return everything that the engine says of it."""

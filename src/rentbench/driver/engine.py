@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from docker.models.images import Image
 
-__all__ = ["API_TIMEOUT", "Engine", "connect", "engine_errors", "find_image"]
+__all__ = ["API_TIMEOUT", "Engine", "connect", "engine_errors", "engine_time", "find_image"]
 
 API_TIMEOUT = 60.0  # seconds that one answer of the engine may take
 
@@ -105,6 +105,12 @@ def find_image(engine: Engine, reference: str) -> Image | None:
             if error.status_code == 400:  # no valid reference
                 return None
             raise
+
+
+def engine_time(text: str) -> str:
+    """Return one of the engine's times, which go to the nanosecond, as documents have them."""
+    seconds, _, fraction = text.removesuffix("Z").partition(".")
+    return f"{seconds}.{fraction[:3]:0<3}Z"
 
 
 def _unreachable(error: Exception) -> Failure:

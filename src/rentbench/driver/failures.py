@@ -175,10 +175,10 @@ def exit_failure(exit_code: int, *, oom_killed: bool, tail: str, memory_limit: i
         )
     if exit_code in _HARNESS_EXITS:
         return None
-    init = re.search(r"exec \S+ failed: (?P<why>[^\n]+)", tail)
-    if init:
-        # Docker's init reports what the runtime cannot see, as the program is its child.
-        return engine_failure(f"exec failed: {init['why']}", during="starting the program in the container")
+    refused = re.search(r"\bexec (?:\S+ failed|\S+|user process caused): (?P<why>[^\n]+)", tail)
+    if refused:
+        # Said inside the container, by Docker's init or by the runtime after the engine called it started.
+        return engine_failure(f"exec: {refused['why']}", during="starting the program in the container")
     if exit_code in (126, 127):
         kind = ErrorKind.COMMAND_NOT_EXECUTABLE if exit_code == 126 else ErrorKind.COMMAND_MISSING
         what = "cannot be executed" if exit_code == 126 else "is not there"
@@ -188,14 +188,14 @@ def exit_failure(exit_code: int, *, oom_killed: bool, tail: str, memory_limit: i
             hint="is this an image of rentbench, and whole?",
             log_tail=tail_or_none,
         )
-    if exit_code == 128 + signal.SIGKILL:
+    name = _signal_name(exit_code - 128)
+    if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
         return Failure(
             kind=ErrorKind.KILLED,
-            message="the container was killed from outside (exit code 137)",
+            message=f"the container was stopped from outside (exit code {exit_code}, {name})",
             hint="by docker stop or kill, a restart of the engine, or the host's own lack of memory (dmesg)",
             log_tail=tail_or_none,
         )
-    name = _signal_name(exit_code - 128)
     return Failure(
         kind=ErrorKind.CRASHED,
         message=f"the container ended with exit code {exit_code}" + (f" ({name})" if name else ""),

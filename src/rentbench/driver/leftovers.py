@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docker.errors import NotFound
 
 from rentbench.core.errors import ErrorKind, RentbenchError
 from rentbench.driver.concluding import RunOutcome, conclude
 from rentbench.driver.containers import SuiteContainer
-from rentbench.driver.engine import engine_errors, find_image
+from rentbench.driver.engine import engine_errors, engine_time, find_image
 from rentbench.driver.failures import Failure, exit_failure
 from rentbench.driver.output import LineSplitter, Log
 from rentbench.driver.owners import RUN_LABEL, Owner, owner_of
@@ -135,8 +135,8 @@ def _rescue(
         image=find_image(engine, container.image_id),
     )
     record.mark("queued", labels["rentbench.queued"])
-    record.mark("started", _time(state, "StartedAt"))
-    record.mark("finished", _time(state, "FinishedAt"))
+    record.mark("started", engine_time(state["StartedAt"]))
+    record.mark("finished", engine_time(state["FinishedAt"]))
     log = Log()
     splitter = LineSplitter()
     for line in [*splitter.feed(container.last_output()), *splitter.close()]:
@@ -149,9 +149,3 @@ def _rescue(
         return conclude(container, record, incoming, failure=failure, log=log, redact=redact)
     finally:
         discard(incoming)
-
-
-def _time(state: Mapping[str, Any], key: str) -> str:
-    """Return one of the engine's times, which go to the nanosecond, as documents have them."""
-    seconds, _, fraction = str(state[key]).removesuffix("Z").partition(".")
-    return f"{seconds}.{fraction[:3]:0<3}Z"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -31,7 +32,8 @@ __all__ = ["Clocks", "OnLine", "StopReason", "Watch"]
 Stream = Literal["stdout", "stderr"]
 _TICK = 0.1  # seconds between looks at the clocks and at interrupts
 _KILL_PATIENCE = 15.0  # seconds from SIGKILL until the container must be gone
-_ENGINE_PATIENCE = 60.0  # seconds that an engine may be away, as when it restarts
+_LOST = 1.0  # seconds between the ends of output and container that tell that some output was missed
+_ASK_EVERY = 10.0  # seconds without output until the engine is asked whether the container has ended
 _SETTLE = 5.0  # seconds from the end of the output until the container has ended
 
 
@@ -58,12 +60,14 @@ class Clocks:
         wall: For the whole run.
         idle: Without a line of output.
         grace: From SIGTERM to SIGKILL.
+        engine: Without an answer of the engine, as when it restarts.
         now: The clock itself.
     """
 
     wall: float
     idle: float
     grace: float = 20.0
+    engine: float = 60.0
     now: Callable[[], float] = time.monotonic
 
 
@@ -103,7 +107,7 @@ class Watch:
         """
         output = _Reader(self._container.attach())
         self._container.start()
-        self._wall = self._heard = self._clocks.now()
+        self._wall = self._heard = self._asked = self._clocks.now()
         while True:
             self._follow(output)
             ending = self._ending()
@@ -111,23 +115,37 @@ class Watch:
                 break
             # The connection broke, or the program closed its output; the container goes on.
             output = _Reader(self._container.attach(replay=True), skip=dict(self._seen))
+        if ending.finished - output.ended > _LOST:
+            self._catch_up()
         for stream, splitter in self._splitters.items():
             for line in splitter.close():
                 self._on_line(stream, line)
         return ending
+
+    def _catch_up(self) -> None:
+        """Read what a container that has ended said after the connection to it broke."""
+        for stream in self._splitters:
+            skip = self._seen[stream]
+            for chunk in self._container.output(stream):
+                self._take(stream, chunk[skip:])
+                skip = max(0, skip - len(chunk))
+
+    def _take(self, stream: Stream, content: bytes) -> None:
+        self._seen[stream] += len(content)
+        for line in self._splitters[stream].feed(content):
+            self._on_line(stream, line)
 
     def _follow(self, output: _Reader) -> None:
         """Pass the output on until it ends, and stop the container when it must be."""
         while True:
             self._tick()
             chunk = output.next(timeout=_TICK)
-            if chunk is None:
+            if chunk is None or (not chunk and self._ended_unheard()):
                 return
+            if chunk:
+                self._heard = self._asked = self._clocks.now()
             for stream, content in chunk:
-                self._heard = self._clocks.now()
-                self._seen[stream] += len(content)
-                for line in self._splitters[stream].feed(content):
-                    self._on_line(stream, line)
+                self._take(stream, content)
 
     def _tick(self) -> None:
         """Stop the container when a clock has run out, harder when it does not end."""
@@ -151,6 +169,16 @@ class Watch:
             hint = "a process that waits for a device cannot be killed: restart the engine, or the host"
             raise RunFailedError(Failure(kind=ErrorKind.HOST_FAULT, message=message, hint=hint))
 
+    def _ended_unheard(self) -> bool:
+        """Say whether a silent container has ended; a connection that is only half there never says so."""
+        now = self._clocks.now()
+        if now - self._asked < _ASK_EVERY:
+            return False
+        self._asked = now
+        with contextlib.suppress(RunFailedError):
+            return self._container.ending() is not None
+        return False
+
     def _signal(self, name: str) -> None:
         # An engine that is away for a moment must not end the watch; the deadlines go on.
         with contextlib.suppress(RunFailedError):
@@ -169,7 +197,7 @@ class Watch:
                 ending = self._container.ending()
             except RunFailedError as error:
                 gone = "No such container" in error.message
-                if gone or waited > _ENGINE_PATIENCE or self._interrupts.count > 1:
+                if gone or waited > self._clocks.engine or self._interrupts.count > 1:
                     raise
             else:
                 if ending is not None or waited > _SETTLE:
@@ -185,6 +213,9 @@ class _Reader:
     Args:
         stream: The stream.
         skip: Bytes of each stream that are known already.
+
+    Attributes:
+        ended: When the stream ended, in seconds since the epoch; minus infinity until then.
     """
 
     def __init__(self, stream: CancellableStream[Chunk], skip: dict[str, int] | None = None) -> None:
@@ -192,6 +223,7 @@ class _Reader:
         self._queue: queue.Queue[list[tuple[Stream, bytes]] | None] = queue.Queue(maxsize=64)
         self._skip = skip or {}
         self._stream = stream
+        self.ended = -math.inf
         threading.Thread(target=self._read, name="container-output", daemon=True).start()
 
     def next(self, *, timeout: float) -> list[tuple[Stream, bytes]] | None:
@@ -213,6 +245,7 @@ class _Reader:
         except (DockerException, RequestException, HTTPError, OSError, ValueError):
             pass  # a connection that broke ends the stream; what became of the container is asked then
         finally:
+            self.ended = time.time()
             self._queue.put(None)
 
     def _fresh(self, stream: Stream, content: bytes) -> bytes:

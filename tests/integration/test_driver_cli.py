@@ -1,0 +1,244 @@
+"""`rentbench run` and `rentbench reap` as a user has them: signals, exit codes, output, leftovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rentbench.core.scan import validate_paths
+from rentbench.driver.leftovers import find_leftovers
+from rentbench.driver.owners import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rentbench.driver.engine import Engine
+
+pytestmark = pytest.mark.docker
+
+PATIENCE = 30.0
+RENTBENCH = [sys.executable, "-c", "from rentbench.cli.main import main; main()"]
+
+
+def rentbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    return subprocess.run([*RENTBENCH, *arguments], capture_output=True, text=True, check=False, timeout=120)
+
+
+def run_arguments(image: str, results: Path, *behaviours: str) -> list[str]:
+    """Return the arguments that run behaviours of the test image."""
+    return ["run", *behaviours, "--image", image, "--preset", "smoke", "--results", str(results)]
+
+
+def start(behaviour: str, image: str, results: Path) -> subprocess.Popen[str]:
+    """Start a run in the background, and return once its workload says that it is ready."""
+    process = subprocess.Popen(
+        [*RENTBENCH, *run_arguments(image, results, behaviour)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() in ("ready", "hanging"):
+            break
+    return process
+
+
+def documents(results: Path) -> dict[str, Any]:
+    """Return the documents of the one run in a results folder, all of them valid."""
+    assert [str(report) for report in validate_paths([results]) if not report.valid] == []
+    return {path.name: json.loads(path.read_text()) for path in results.rglob("*.json")}
+
+
+def test_a_run_prints_the_workloads_output_and_where_the_result_is(behaviours: str, tmp_path: Path) -> None:
+    done = rentbench(*run_arguments(behaviours, tmp_path, "ok"))
+    assert done.returncode == 0, done.stderr
+    assert "to output" in done.stdout
+    assert f"ok: ok  {tmp_path}/ok/cpu/" in done.stdout
+    assert "to errors" in done.stderr
+    assert "[1/2] half" in done.stderr
+    assert set(documents(tmp_path)) == {"measurement.json", "run.json"}
+
+
+def test_json_is_all_that_goes_to_standard_output(behaviours: str, tmp_path: Path) -> None:
+    done = rentbench(*run_arguments(behaviours, tmp_path, "ok", "failed", "no-result"), "--json")
+    assert done.returncode == 3
+    answer = json.loads(done.stdout)
+    assert answer["exit_code"] == 3
+    assert [(run["suite"], run["status"], run["exit_code"]) for run in answer["runs"]] == [
+        ("ok", "ok", 0),
+        ("failed", "failed", 3),
+        ("no-result", "failed", 3),
+    ]
+    assert answer["runs"][2]["error"]["kind"] == "no_result"
+    assert answer["runs"][2]["measurement_id"] is None
+
+
+def test_an_error_is_printed_with_its_kind_and_a_hint(behaviours: str, tmp_path: Path) -> None:
+    done = rentbench(*run_arguments(behaviours, tmp_path, "oom"), "--memory", "64m")
+    assert done.returncode == 3
+    assert "host_oom" in done.stderr
+    assert "--memory" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_and_removes_the_container_and_keeps_what_was_written(
+    docker_engine: Engine, behaviours: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start("graceful", behaviours, tmp_path)
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    found = documents(tmp_path)
+    assert found["run.json"]["error"]["kind"] == "interrupted"
+    assert found["measurement.json"]["status"] == "failed"
+    assert found["run.json"]["id"] not in {leftover.run_id for leftover in find_leftovers(docker_engine)}
+
+
+def test_suites_after_an_interrupt_are_not_run(behaviours: str, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*RENTBENCH, *run_arguments(behaviours, tmp_path, "graceful", "ok")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == "ready":
+            process.send_signal(signal.SIGINT)
+            break
+    rest, _ = process.communicate(timeout=PATIENCE)
+    assert "not run: ok" in rest
+    assert not (tmp_path / "ok").exists()
+
+
+def test_reap_collects_and_removes_what_a_killed_driver_left_and_nothing_else(
+    docker_engine: Engine, behaviours: str, tmp_path: Path
+) -> None:
+    living = start("hang", behaviours, tmp_path / "living")
+    killed = start("hang", behaviours, tmp_path / "killed")
+    killed.kill()
+    killed.communicate()
+    try:
+        before = {leftover.name: leftover.owner for leftover in find_leftovers(docker_engine)}
+        assert sorted(before.values()) == [Owner.ALIVE, Owner.DEAD]
+        done = rentbench("reap", "--results", str(tmp_path / "reaped"), "--json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert [one["owner"] for one in answer["reaped"]] == ["dead"]
+        assert [one["owner"] for one in answer["kept"]] == ["alive"]
+        found = documents(tmp_path / "reaped")
+        assert found["measurement.json"]["status"] == "ok"
+        assert found["run.json"]["error"]["kind"] == "interrupted"
+        assert [leftover.owner for leftover in find_leftovers(docker_engine)] == [Owner.ALIVE]
+        volumes = docker_engine.client.volumes.list(filters={"label": "rentbench.run"})
+        assert len(volumes) == 1
+    finally:
+        living.send_signal(signal.SIGINT)
+        living.communicate(timeout=PATIENCE)
+    assert find_leftovers(docker_engine) == []
+
+
+def test_reap_removes_a_volume_whose_container_is_gone(
+    docker_engine: Engine, behaviours: str, tmp_path: Path
+) -> None:
+    process = start("hang", behaviours, tmp_path)
+    process.kill()
+    process.communicate()
+    (leftover,) = find_leftovers(docker_engine)
+    assert leftover.container is not None
+    leftover.container.remove(force=True)
+    done = rentbench("reap", "--discard")
+    assert done.returncode == 0
+    assert "removed" in done.stdout
+    assert find_leftovers(docker_engine) == []
+    assert "nothing is left behind" in rentbench("reap").stdout
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user can be had only as root")
+def test_an_ordinary_user_owns_the_results_and_a_closed_socket_is_said(
+    behaviours: str, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    os.chown(results, 12345, 12345)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+
+    def as_user(*command: str, groups: list[int]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            user=12345,
+            group=12345,
+            extra_groups=groups,
+            env={**os.environ, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    try:
+        usable = as_user(*RENTBENCH, "--version", groups=[]).returncode == 0
+    except PermissionError:
+        usable = False
+    if not usable:
+        pytest.skip("other users may not read this Python, or this checkout")
+    command = [*RENTBENCH, *run_arguments(behaviours, results, "ok")]
+    denied = as_user(*command, groups=[])
+    assert denied.returncode == 3
+    assert "you may not use the Docker engine" in denied.stderr
+    assert "group docker" in denied.stderr
+    allowed = as_user(*command, groups=[Path("/var/run/docker.sock").stat().st_gid])
+    assert allowed.returncode == 0, allowed.stderr
+    assert {path.stat().st_uid for path in results.rglob("*")} == {12345}
+    assert documents(results)["run.json"]["container"]["user"] == "12345:12345"
+
+
+def test_results_that_cannot_be_written_are_said_before_anything_starts(
+    behaviours: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = rentbench(*run_arguments(behaviours, tmp_path / "file", "ok"))
+    assert done.returncode == 2
+    assert "results cannot be written" in done.stderr
+
+
+def test_the_same_image_works_without_the_driver(behaviours: str, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    results.chmod(0o777)
+    command = ["docker", "run", "--rm", "-v", f"{results}:/results", "--user", "12345:12345", behaviours]
+    subprocess.run([*command, "ok", "--preset", "smoke"], check=True, capture_output=True, timeout=60)
+    assert set(documents(results)) == {"measurement.json"}
+
+
+@pytest.mark.slow
+def test_the_driver_adds_at_most_a_second_to_docker_run(
+    behaviours: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    by_hand = [
+        *("docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--init"),
+        *("--security-opt", "no-new-privileges", "--tmpfs", "/tmp:exec", "--tmpfs", "/results:mode=1777"),
+        *(behaviours, "ok", "--preset", "smoke"),
+    ]
+    driven = [*RENTBENCH, *run_arguments(behaviours, tmp_path / "results", "ok")]
+    times: dict[str, list[float]] = {"by hand": [], "driven": []}
+    for _ in range(5):  # in turns, so that what else the machine does meets both
+        for name, command in (("by hand", by_hand), ("driven", driven)):
+            before = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            times[name].append(time.perf_counter() - before)
+    hand, driver = min(times["by hand"]), min(times["driven"])
+    record_property("driver_overhead_seconds", round(driver - hand, 3))
+    record_property("driver_overhead_ratio", round(driver / hand, 2))
+    print(f"fastest of 5: docker run {hand:.2f} s, driven {driver:.2f} s")
+    assert driver - hand <= 1.0, times
