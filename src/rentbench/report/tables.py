@@ -65,14 +65,16 @@ class Part:
 
 
 def parts(group: Group, manifest: SuiteManifest) -> list[Part]:
-    """Return the parts of a group: the one with the headline case first, then in the order of the cases."""
+    """Return the parts of a group: the one with the headline first, those without any figure last."""
     results = (*group.current, *group.without_figures)
     rows = [Row(result=result, case=case) for result in results for case in result.cases]
     found: dict[tuple[Scalar, tuple[str, ...]], list[Row]] = {}
     for key, row in _keyed(rows):
         found.setdefault(key, []).append(row)
     made = [_part(state, members, manifest) for (state, _), members in found.items()]
-    return _with_own_keys(sorted(made, key=lambda part: not _holds_headline(part, manifest)))
+    return _with_own_keys(
+        sorted(made, key=lambda part: (not part.metrics, not _holds_headline(part, manifest)))
+    )
 
 
 def case_text(parameters: Mapping[str, Scalar], manifest: SuiteManifest | None) -> str:
@@ -157,7 +159,7 @@ def _part(state: Scalar, rows: Sequence[Row], manifest: SuiteManifest) -> Part:
     varying = tuple(name for name in ordered if len(values[name]) > 1)
     position = {name: index for index, name in enumerate(manifest.metrics)}
     measured = tuple(sorted(metrics.values(), key=lambda metric: position.get(metric.name, len(position))))
-    leading = next((metric.title for metric in measured if metric.direction != "none"), "Cases")
+    leading = next((metric.title for metric in measured if metric.direction != "none"), "Without figures")
     return Part(
         key="",
         title=leading if state is None else f"{leading}, {named(KEPT_APART, state)}",

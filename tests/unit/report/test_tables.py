@@ -81,7 +81,7 @@ def test_a_group_without_any_figure_still_shows_its_cases(gemm):
     failed = product("bf16", 1024, "steady", status="failed", error=synthetic.error("oom", "out of memory"))
     (only,) = group([flat(1, [V100], [failed])])
     (part,) = parts(only, gemm)
-    assert (part.title, part.metrics, len(part.rows)) == ("Cases, steady", (), 1)
+    assert (part.title, part.metrics, len(part.rows)) == ("Without figures, steady", (), 1)
     assert ranking(gemm, only) == []
     assert summary(gemm, only, []) == ["None of the 1 run gave a figure; the reasons are below."]
 
