@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
 from support.harness_runs import Finished, collect, command, environment, smoke
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 PATIENCE = 15.0
 
@@ -41,7 +45,9 @@ def left_behind(log: str) -> list[int]:
 
 
 @contextmanager
-def started(tmp_path: Path, suite: str, how: str, until: str, *prefix: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    tmp_path: Path, suite: str, how: str, until: str, *prefix: str
+) -> Iterator[subprocess.Popen[str]]:
     """Start a run and yield it once its log holds a text."""
     errors = tmp_path / "stderr"
     arguments = command(suite, "--preset", "smoke", "--device", "cpu", "--set", f"how={how}")

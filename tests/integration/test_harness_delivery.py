@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.harness_runs import collect, command, environment, run, smoke
 
 from rentbench.core.validation import check
+from support.harness_runs import collect, command, environment, run, smoke
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMOKE = ("well", "--preset", "smoke", "--device", "cpu")
 
@@ -126,7 +129,8 @@ def mounted(tmp_path: Path, setup: str) -> subprocess.CompletedProcess[str]:
 def test_a_read_only_container_with_nothing_but_results(tmp_path: Path) -> None:
     # No place for temporary files: the workload's scratch folder lies among the results.
     ended = mounted(
-        tmp_path, 'mount -t tmpfs none "$RENTBENCH_RESULTS"; mount -o remount,ro,bind /; touch /x && exit 9; true'
+        tmp_path,
+        'mount -t tmpfs none "$RENTBENCH_RESULTS"; mount -o remount,ro,bind /; touch /x && exit 9; true',
     )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["status"] == "ok"

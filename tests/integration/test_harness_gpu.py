@@ -1,12 +1,16 @@
-"""The path of a GPU run: a fake NVML under the real probe and sampler, and a stand-in for torch in the worker."""
+"""A GPU run: a fake NVML under the real probe and sampler, and a stand-in for torch in the worker."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.fake_nvml import FakeNvml
+
 from support.harness_runs import Finished, run
+
+if TYPE_CHECKING:
+    from support.fake_nvml import FakeNvml
 
 FAKE_TORCH = Path(__file__).resolve().parents[1] / "fixtures" / "fake_torch"
 MIB = 2**20

@@ -7,12 +7,15 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.fake_nvml import FakeNvml
-from support.harness_runs import run
 
 from rentbench.core.validation import check
+from support.harness_runs import run
+
+if TYPE_CHECKING:
+    from support.fake_nvml import FakeNvml
 
 # Made up, in the forms of the real ones.
 TOKEN = "hf_" + "QmVyeVNlY3JldFRva2VuMTIzNDU2Nzg5"
@@ -56,9 +59,7 @@ def host() -> tuple[str, list[str]]:
 
 
 @pytest.fixture
-def planted(
-    fake_nvml: FakeNvml, tmp_path: Path, host: tuple[str, list[str]]
-) -> list[tuple[str, str]]:
+def planted(fake_nvml: FakeNvml, tmp_path: Path, host: tuple[str, list[str]]) -> list[tuple[str, str]]:
     """Run with secrets in environment, command line, log, exception, artifact and check; return all texts."""
     del fake_nvml
     name, prefix = host

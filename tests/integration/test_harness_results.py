@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.harness_runs import Finished, run, smoke
 
 from rentbench.core.documents import sha256_file
 from rentbench.core.validation import check
+from support.harness_runs import Finished, run, smoke
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OK = {"a": "ok", "b": "ok", "c": "ok"}
 
@@ -56,7 +59,9 @@ def test_three_repeats_in_fresh_processes(tmp_path: Path) -> None:
 def test_every_single_reading_is_kept(tmp_path: Path) -> None:
     finished = smoke(tmp_path, "well", "well", "--repeats", "2")
     lines = [json.loads(line) for line in finished.text("samples.jsonl").splitlines()]
-    assert [(line["case"], line["metric"], line["repeat"], line["unit"], len(line["values"])) for line in lines] == [
+    assert [
+        (line["case"], line["metric"], line["repeat"], line["unit"], len(line["values"])) for line in lines
+    ] == [
         (0, "latency", 0, "s", 5),
         (1, "latency", 0, "s", 5),
         (0, "latency", 1, "s", 5),
@@ -214,7 +219,9 @@ def test_a_bare_process_has_no_recipe_and_says_so(tmp_path: Path) -> None:
 
 
 def test_only_the_cases_that_were_asked_for_run(tmp_path: Path) -> None:
-    finished = run(tmp_path, "well", "--preset", "standard", "--repeats", "1", "--case", "which=c", "--case", "which=a")
+    finished = run(
+        tmp_path, "well", "--preset", "standard", "--repeats", "1", "--case", "which=c", "--case", "which=a"
+    )
     assert list(finished.cases) == ["a", "c"]
 
 

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SUITES = REPOSITORY / "tests" / "fixtures" / "suites_root" / "suites"
@@ -78,7 +80,9 @@ def run(tmp_path: Path, *arguments: str, prefix: Sequence[str] = (), **more: str
 
 def smoke(tmp_path: Path, suite: str, how: str, *arguments: str, **more: str) -> Finished:
     """Run a suite's smoke preset on the CPU, with a way to behave."""
-    return run(tmp_path, suite, "--preset", "smoke", "--device", "cpu", "--set", f"how={how}", *arguments, **more)
+    return run(
+        tmp_path, suite, "--preset", "smoke", "--device", "cpu", "--set", f"how={how}", *arguments, **more
+    )
 
 
 def collect(tmp_path: Path, code: int, stdout: str, stderr: str) -> Finished:

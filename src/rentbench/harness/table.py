@@ -46,8 +46,13 @@ def _case(case: Mapping[str, Any]) -> Iterator[str]:
         if len(metric) > _METRIC:  # its value goes below it
             yield f"  {metric}"
             metric = ""
-        row = f"  {metric:<{_METRIC}}{value:>{_VALUE}} {measurement['unit']:<{_UNIT}} {_spread(measurement)}"
-        yield row.rstrip()
+        number = f"  {metric:<{_METRIC}}{value:>{_VALUE}} {measurement['unit']:<{_UNIT}} "
+        spread = _spread(measurement)
+        if len(number) + len(spread) <= WIDTH:
+            yield f"{number}{spread}"
+        else:
+            yield number.rstrip()
+            yield spread.rjust(WIDTH)
     if case["status"] != "ok":
         error = case["error"]
         why = case["reason"] or (f"{error['kind']}: {error['message']}" if error else "no reason given")
