@@ -1,8 +1,8 @@
 """What measuring adds to what is measured: less than 0.5 % of a rate.
 
-For the figures: `pytest -s tests/benchmarks/test_overhead.py`. Bare loop and timer take turns in short rounds,
-and who begins alternates. Other work on the machine only ever makes a round slower, so the fastest rounds are
-compared: with all cores busy they agreed to 0.1 %, where medians were off by 0.7 %.
+For the figures: `pytest -s tests/benchmarks/test_overhead.py`. Bare loop and timer take turns in short
+rounds, and who begins alternates. Other work on the machine only ever makes a round slower, so the fastest
+rounds are compared: with all cores busy they agreed to 0.1 %, where medians were off by 0.7 %.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def deliver(
     Returns:
         The exit code that follows from the document; FAILED where the document is not valid.
     """
+    progress.complete()
     problems = _validate(document, progress)
     place = Path(
         document["suite"]["name"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +21,8 @@ def run_as_init(main: Callable[[], int]) -> int:
     Must be called before any thread is started.
 
     Returns:
-        The exit code of `main`; 128 plus the number where a signal killed it.
+        In the child what `main` returns; in the parent, later, the child's exit code, or 128 plus the
+        number of the signal that killed it. Both are to exit with it.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
@@ -30,12 +30,7 @@ def run_as_init(main: Callable[[], int]) -> int:
         # A group of its own: a terminal's Ctrl-C then comes once, through its parent, and not twice.
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
-        code = 1
-        with contextlib.suppress(SystemExit):
-            code = main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        return main()
 
     def forward(number: int, _frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
