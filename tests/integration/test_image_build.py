@@ -1,0 +1,210 @@
+"""The CPU image, built for real: what is in it, what is not, how it runs, and that it is the same twice."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rentbench
+from rentbench.core.manifests import load_images
+from rentbench.core.scan import validate_paths
+from rentbench.driver.bases import Base, find_base, make_stand_in
+from rentbench.driver.builders import BuildJob, build_with_buildah, build_with_docker
+from rentbench.driver.builds import BuildOptions, BuiltImage, build_image
+from rentbench.driver.images import inspect_image, list_images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rentbench.driver.engine import Engine
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+CPU = load_images()["cpu"]
+CHECKOUT = Path(rentbench.__file__).parents[2]
+WHEELS = CHECKOUT / ".cache" / "wheels" / "cpu"
+APT_EMPTY = ("lock", "partial", "archives", "")
+BUILDERS: dict[str, Callable[..., None]] = {"docker": build_with_docker, "buildah": build_with_buildah}
+
+
+def options(**changes: object) -> BuildOptions:
+    """Return options that take the wheels which scripts/setup has fetched, where it has."""
+    return BuildOptions(**{"wheels": WHEELS if WHEELS.is_dir() else None, **changes})  # type: ignore[arg-type]
+
+
+def need(builder: str) -> None:
+    if builder == "buildah" and not (shutil.which("buildah") and shutil.which("skopeo")):
+        pytest.skip("buildah and skopeo are not installed")
+
+
+@pytest.fixture(scope="module")
+def base(docker_engine: Engine) -> Base:
+    return find_base(docker_engine, CPU, say=print)
+
+
+@pytest.fixture(scope="module")
+def built(docker_engine: Engine) -> BuiltImage:
+    """The CPU image of the files as they are, as `rentbench image build cpu --builder docker` makes it."""
+    return build_image(docker_engine, CPU, options(builder="docker"), say=print)
+
+
+def test_a_second_build_has_nothing_to_do(docker_engine: Engine, built: BuiltImage) -> None:
+    said: list[str] = []
+    again = build_image(docker_engine, CPU, options(builder="docker"), say=said.append)
+    assert not again.fresh
+    assert again.image_id == built.image_id
+    assert again.recipe.id == built.recipe.id
+
+
+def test_the_image_says_what_it_is(docker_engine: Engine, built: BuiltImage) -> None:
+    facts = inspect_image(docker_engine, "cpu")
+    assert facts.image_id == built.image_id
+    assert facts.recipe_id == facts.tree_recipe_id == built.recipe.id
+    assert facts.matches_tree
+    assert facts.environment["RENTBENCH_RECIPE_ID"] == built.recipe.id
+    assert facts.environment["RENTBENCH_IMAGE"] == "1"
+    assert facts.user == "65532:65532"
+    assert facts.entrypoint == ("/opt/venv/bin/python", "-m", "rentbench.harness")
+    assert facts.labels["rentbench.base"] == built.base.id
+    assert facts.labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert facts.labels["org.opencontainers.image.title"] == "rentbench cpu"
+    assert {"org.opencontainers.image.revision", "org.opencontainers.image.source"} <= set(facts.labels)
+    assert 0.5e9 < facts.size_bytes < 1.5e9
+    assert [
+        (manifest.name, found.matches_tree) for manifest, found in list_images(docker_engine) if found
+    ] == [("cpu", True)]
+
+
+def test_plain_docker_run_works_hardened_as_any_user_without_network(
+    built: BuiltImage, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    results.chmod(0o777)
+    done = subprocess.run(
+        [
+            *("docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL"),
+            *("--security-opt", "no-new-privileges", "--tmpfs", "/tmp", "--user", "12345:54321"),
+            *("-v", f"{results}:/results", built.reference, "gemm", "--preset", "smoke", "--repeats", "1"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "status: ok" in done.stdout
+    reports = list(validate_paths([results]))
+    assert [str(report) for report in reports if not report.valid] == []
+    (path,) = results.rglob("measurement.json")
+    measurement = json.loads(path.read_text())
+    assert measurement["recipe_id"] == built.recipe.id
+    assert measurement["runner"] == "container"
+    assert path.stat().st_uid == 12345
+
+
+def test_nothing_is_compiled_at_a_start(built: BuiltImage) -> None:
+    script = (
+        "import sys, pathlib, rentbench.harness.supervisor, torch, jsonschema\n"
+        "specs = [getattr(module, '__spec__', None) for module in list(sys.modules.values())]\n"
+        "cached = [spec.cached for spec in specs if spec and spec.has_location and spec.cached]\n"
+        "print(len(cached) > 500, [path for path in cached if not pathlib.Path(path).is_file()])\n"
+    )
+    done = subprocess.run(
+        ["docker", "run", "--rm", "--entrypoint", "/opt/venv/bin/python", built.reference, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "True []"
+
+
+def layers(engine: Engine, image: str) -> Iterator[tuple[str, bytes]]:
+    """Yield every file of every layer, and the image's configuration, as `docker save` gives them."""
+    raw = b"".join(engine.client.images.get(image).save())
+    with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        for entry in archive:
+            content = archive.extractfile(entry)
+            if content is None:
+                continue
+            if not entry.name.endswith(".tar"):
+                yield entry.name, content.read()
+                continue
+            with tarfile.open(fileobj=content) as layer:
+                for member in layer:
+                    file = layer.extractfile(member) if member.isreg() else None
+                    yield member.name, member.name.encode() + (file.read() if file else b"")
+
+
+def leftovers(engine: Engine, image: str) -> list[str]:
+    """Return the files that would differ from build to build, or tell of the machine that built."""
+    folders = ("var/lib/apt/lists/", "var/cache/apt/", "var/cache/ldconfig/", "var/log/", "run/secrets/")
+    found = {name.removeprefix("./"): len(raw) > len(name) for name, raw in layers(engine, image)}
+    left = {name for name in found if name.startswith(folders)}
+    # Empty, and removed again by the layers above; apt makes them when it is only looked at.
+    left = {name for name in left if name.rpartition("/")[2].removeprefix(".wh.") not in APT_EMPTY}
+    # As empty files they are where an engine mounts its own.
+    return sorted(left | {name for name in ("etc/hostname", "etc/resolv.conf") if found.get(name)})
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_mirror_and_private_ca_stay_in_no_layer(
+    docker_engine: Engine, base: Base, tmp_path: Path, builder: str
+) -> None:
+    need(builder)
+    # The Dockerfile down to the step that uses them; what follows cannot bring them back.
+    text = (CPU.folder / "Dockerfile").read_text()
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(text[: text.index("COPY requirements.lock")])
+    sources, marker = tmp_path / "sources.list", b"marker-of-a-private-mirror"
+    own = [raw for name, raw in layers(docker_engine, base.reference) if name.endswith("apt/sources.list")]
+    if not own:
+        pytest.skip("this base has its package sources in another form")
+    sources.write_bytes(b"# " + marker + b"\n" + own[0][own[0].index(b"deb ") :])
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes(b"-----BEGIN CERTIFICATE-----\nmarker-of-a-private-ca\n-----END CERTIFICATE-----\n")
+    job = BuildJob(
+        context=context,
+        name=f"rentbench/test-secrets:{builder}",
+        base=base,
+        arguments={"DEBIAN_SNAPSHOT": ""},
+        secrets={"apt": sources, "ca": authority},
+        no_cache=True,
+    )
+    BUILDERS[builder](job, say=print)
+    try:
+        seen = {
+            name for name, raw in layers(docker_engine, job.name) if marker in raw or b"private-ca" in raw
+        }
+        assert seen == set()
+        assert any(name.endswith("bin/python3.11") for name, _ in layers(docker_engine, job.name))
+        assert leftovers(docker_engine, job.name) == []
+    finally:
+        docker_engine.client.images.remove(job.name, force=True)
+        if builder == "buildah":
+            subprocess.run(["buildah", "rmi", f"localhost/{job.name}"], check=False, capture_output=True)
+
+
+def test_the_stand_in_base_is_the_same_twice(docker_engine: Engine) -> None:
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("mmdebstrap is not installed")
+    first = make_stand_in(docker_engine, CPU, say=print)
+    assert make_stand_in(docker_engine, CPU, say=print).image_id == first.image_id
+    assert leftovers(docker_engine, first.reference) == []
+
+
+def test_the_release_builder_gives_the_same_image_id_twice(docker_engine: Engine) -> None:
+    need("buildah")
+    first = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
+    second = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
+    assert second.fresh
+    assert second.image_id == first.image_id
+    assert inspect_image(docker_engine, first.reference).matches_tree
