@@ -29,15 +29,21 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._open = bytearray()
+        self._returned = False
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the lines that a chunk completes; progress bars end theirs with a carriage return."""
-        *complete, rest = chunk.replace(b"\r", b"\n").split(b"\n")
+        if self._returned and chunk.startswith(b"\n"):
+            chunk = chunk[1:]  # the second half of a line end that was cut in two
+            self._returned = False
+        if not chunk:
+            return []
+        self._returned = chunk.endswith(b"\r")
+        *complete, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         lines = []
         for part in complete:
             self._add(part)
-            if self._open:
-                lines.append(self._take())
+            lines.append(self._take())
         self._add(rest)
         return lines
 

@@ -17,7 +17,7 @@ def split(*chunks: bytes) -> list[str]:
 
 
 def test_lines_are_put_together_from_chunks() -> None:
-    assert split(b"one\ntw", b"o\n", b"\nthr", b"ee") == ["one", "two", "three"]
+    assert split(b"one\ntw", b"o\n", b"\nthr", b"ee") == ["one", "two", "", "three"]
 
 
 def test_a_carriage_return_ends_a_line_as_progress_bars_use_it() -> None:
@@ -84,3 +84,8 @@ def test_progress_is_read() -> None:
 )
 def test_any_other_line_is_no_progress(line: str) -> None:
     assert read_progress(line) is None
+
+
+@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12))
+def test_line_ends_may_be_cut_in_two(parts: list[bytes]) -> None:
+    assert split(*parts) == split(b"".join(parts))

@@ -1,0 +1,84 @@
+"""`rentbench image …` as a user has it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rentbench
+from rentbench.core.manifests import load_images
+from rentbench.driver.locks import read_lock
+
+RENTBENCH = [sys.executable, "-c", "from rentbench.cli.main import main; main()", "image"]
+CHECKOUT = Path(rentbench.__file__).parents[2]
+
+
+def image(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RENTBENCH, *arguments], capture_output=True, text=True, check=False, timeout=120, env=environment
+    )
+
+
+def test_an_unknown_image_is_a_wrong_word_with_the_right_ones() -> None:
+    done = image("build", "no-such-image")
+    assert done.returncode == 2
+    assert "no-such-image" in done.stderr
+    assert "cpu" in done.stderr
+
+
+def test_a_snapshot_needs_a_mirror_with_history() -> None:
+    done = image("build", "cpu", "--snapshot", "20261130T000000Z", environment={"PATH": "/usr/bin:/bin"})
+    if "Docker" in done.stderr:
+        pytest.skip("no engine")
+    assert done.returncode == 2
+    assert "{snapshot}" in done.stderr
+
+
+def test_a_context_for_plain_docker_build_is_laid_out(tmp_path: Path) -> None:
+    manifest = load_images()["cpu"]
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for wheel in read_lock(manifest.folder / "requirements.lock"):
+        (wheels / wheel.file).touch()
+    output = tmp_path / "context"
+    done = image("context", "cpu", "--output", str(output), "--wheels", str(wheels))
+    assert done.returncode == 0, done.stderr
+    assert f"docker build --tag rentbench/cpu {output}" in done.stdout
+    assert (output / "Dockerfile").read_bytes() == (manifest.folder / "Dockerfile").read_bytes()
+    again = image("context", "cpu", "--output", str(output), "--wheels", str(wheels))
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+
+
+@pytest.mark.docker
+def test_the_list_and_the_inspection_are_data_too(behaviours: str) -> None:
+    listed = json.loads(image("list", "--json").stdout)
+    assert [entry["name"] for entry in listed] == list(load_images())
+    facts = json.loads(image("inspect", behaviours, "--json").stdout)
+    assert facts["entrypoint"] == ["/opt/workload.sh"]
+    assert facts["recipe_id"] is None
+    assert facts["matches_tree"] is None
+    shown = image("inspect", behaviours)
+    assert shown.returncode == 0
+    assert "none: never pushed or pulled" in shown.stdout
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("docker_engine")
+def test_an_image_that_is_not_here_is_said() -> None:
+    done = image("inspect", "rentbench/no-such-image:x")
+    assert done.returncode == 3
+    assert "is not here" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["base-image", "lock-images"])
+def test_the_scripts_pass_their_options_on(script: str) -> None:
+    if not (CHECKOUT / ".venv" / "bin" / "rentbench").exists():
+        pytest.skip("scripts/setup has made no environment here")
+    command = [CHECKOUT / "scripts" / script, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Usage: rentbench image" in done.stdout
