@@ -158,6 +158,16 @@ def test_a_signal_ends_the_run_and_keeps_what_was_measured(tmp_path: Path, numbe
     assert "result: " in finished.stdout
 
 
+def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    ignoring = ("bash", "-c", "trap '' HUP; exec \"$@\"", "bash")
+    with started(tmp_path, "leaks", "hang", "left behind:", *ignoring) as process:
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        finished = finish(tmp_path, process)
+    assert finished.document is not None
+    assert "SIGTERM" in finished.document["error"]["message"]
+
+
 def test_an_interrupted_run_is_partial_where_a_case_was_done(tmp_path: Path) -> None:
     with started(tmp_path, "crashes", "hang", "misbehave") as process:
         process.send_signal(signal.SIGTERM)

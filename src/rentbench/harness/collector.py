@@ -41,6 +41,7 @@ class Collector:
         running: Index of the case that has begun and not ended; None between cases.
         phase: Name of the phase that is open.
         error: What ended the repeat as a whole, such as a failed `prepare`; None when nothing did.
+        abandoned: Whether the worker ended itself because a case had broken its GPU context.
         skip_reason: Why `prepare` skipped the whole suite; None when it did not.
         checks: As told, in order; the same name may occur often.
         warm_ups: Of each warm-up, whether it became steady.
@@ -61,6 +62,7 @@ class Collector:
         self.running: int | None = None
         self.phase: str | None = None
         self.error: dict[str, Any] | None = None
+        self.abandoned = False
         self.skip_reason: str | None = None
         self.checks: list[dict[str, Any]] = []
         self.warm_ups: list[bool] = []
@@ -92,6 +94,8 @@ class Collector:
                 self._take_case_finished(event)
             case "failed":
                 self.error = event["error"]
+            case "abandoned":
+                self.abandoned = True
             case "skipped":
                 self.skip_reason = event["reason"]
             case "check":

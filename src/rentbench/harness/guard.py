@@ -51,9 +51,10 @@ def main(arguments: list[str]) -> int:
             break
     worker.returncode = code if code is not None else -signal.SIGKILL  # collected here, not by `subprocess`
     left = kill_descendants()
+    reap_children()
     # Nobody reads any more when the supervisor is gone.
     with contextlib.suppress(OSError):
-        emit({"event": "exited", "code": worker.returncode, "killed": code is None, "left": left})
+        emit({"event": "exited", "code": worker.returncode, "left": left})
     return 0
 
 

@@ -48,7 +48,9 @@ class Interruption:
 
     def __enter__(self) -> Self:
         self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        # One that is ignored stays so: `nohup` means that a run outlives its terminal.
+        caught = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._handle) for number in caught}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -77,23 +77,22 @@ def kill_descendants(*, keep: Collection[int] = (), timeout_seconds: float = 5.0
                 os.kill(process, signal.SIGKILL)
         killed.update(alive)
         time.sleep(0.005)
-        reap_children(keep=keep)
     return len(killed)
 
 
-def reap_children(*, keep: Collection[int] = ()) -> dict[int, int]:
-    """Collect every ended child, but those in `keep`, whose owner collects them itself.
+def reap_children() -> dict[int, int]:
+    """Collect every child that has ended; for a process that waits for its children in no other way.
 
     Returns:
         Exit codes by process id, as `subprocess` gives them: negative where a signal ended it.
     """
     codes: dict[int, int] = {}
-    for child in _processes():
-        if child.parent == os.getpid() and child.ended and child.identifier not in keep:
-            with contextlib.suppress(ChildProcessError):
-                process, status = os.waitpid(child.identifier, os.WNOHANG)
-                if process:
-                    codes[process] = os.waitstatus_to_exitcode(status)
+    with contextlib.suppress(ChildProcessError):  # no child is left
+        while True:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == 0:
+                break
+            codes[process] = os.waitstatus_to_exitcode(status)
     return codes
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rentbench.core.errors import ErrorKind
 from rentbench.harness.attempt import run_worker
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rentbench.harness.arguments import Request
+    from rentbench.harness.attempt import WorkerEnd
     from rentbench.harness.collector import Collector
     from rentbench.harness.interruption import Interruption
     from rentbench.harness.logfile import LogFile
@@ -35,7 +37,7 @@ class Surroundings:
     """What all repeats of a run share."""
 
     request: Request
-    device: Any
+    device: Literal["cuda", "cpu"]
     host: dict[str, Any]
     environment: Mapping[str, str]
     scratch: Path
@@ -59,23 +61,24 @@ def run_repeat(around: Surroundings, number: int, wanted: Sequence[int], collect
         left = [index for index in wanted if index not in collector.cases]
         if not left or collector.error or collector.skip_reason is not None:
             break
-        _run_worker(around, number, left, collector, deadline, limit)
+        end = _run_worker(around, number, left, collector, deadline)
+        if not _came_to_its_end(end, left, collector):
+            error = explain_end(
+                end, phase=collector.phase, limit_seconds=limit, signal_name=around.interruption.signal
+            )
+            took_one_case = end.cause == "exited" and collector.running is not None
+            collector.end_running(error)
+            if not took_one_case or error["kind"] in _LASTING:
+                collector.error = collector.error or error
     _settle(collector, wanted)
 
 
 def _run_worker(
-    around: Surroundings,
-    number: int,
-    left: Sequence[int],
-    collector: Collector,
-    deadline: float,
-    limit_seconds: float,
-) -> None:
+    around: Surroundings, number: int, left: Sequence[int], collector: Collector, deadline: float
+) -> WorkerEnd:
     request = around.request
-    abandoned = False
 
     def take(event: dict[str, Any]) -> None:
-        nonlocal abandoned
         collector.take(event)
         if event["event"] == "case_started":
             around.log.begin_tail()  # what an earlier case survived does not explain a later one's end
@@ -83,13 +86,11 @@ def _run_worker(
             around.progress.say(f"{case_label(request.cases[event['case']])}{repeat}")
         elif event["event"] == "case_finished":
             around.progress.done()
-        elif event["event"] == "abandoned":
-            abandoned = True
 
-    scratch = around.scratch / "scratch"
-    scratch.mkdir()
+    collector.abandoned = False
+    scratch = tempfile.mkdtemp(dir=around.scratch)
     try:
-        end = run_worker(
+        return run_worker(
             Job(
                 suite_folder=str(request.suite.folder),
                 metrics=list(request.suite.metrics),
@@ -100,7 +101,7 @@ def _run_worker(
                 settings=dict(request.settings),
                 seed=request.seed,
                 repeat=number,
-                scratch=str(scratch),
+                scratch=scratch,
                 host=around.host,
             ),
             environment=around.environment,
@@ -111,20 +112,14 @@ def _run_worker(
         )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    came_to_its_end = end.cause == "exited" and end.code == 0 and collector.running is None
-    all_done = all(index in collector.cases for index in left)
-    if came_to_its_end and (all_done or abandoned or collector.error or collector.skip_reason is not None):
-        return
-    error = explain_end(
-        end,
-        phase=collector.phase,
-        limit_seconds=limit_seconds,
-        signal_name=around.interruption.signal,
-    )
-    took_one_case = end.cause == "exited" and collector.running is not None and error["kind"] not in _LASTING
-    collector.end_running(error)
-    if not took_one_case:
-        collector.error = collector.error or error
+
+
+def _came_to_its_end(end: WorkerEnd, left: Sequence[int], collector: Collector) -> bool:
+    """Say whether a worker did all that it could: its cases, or up to what it has told itself."""
+    if end.cause != "exited" or end.code != 0 or collector.running is not None:
+        return False
+    told = collector.abandoned or collector.error is not None or collector.skip_reason is not None
+    return told or all(index in collector.cases for index in left)
 
 
 def _settle(collector: Collector, wanted: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from rentbench.core.errors import ErrorKind
 from rentbench.core.ids import new_id, utc_now
@@ -121,7 +121,7 @@ class _Run:
                 windows = [window for repeat in self._repeats for window in repeat.measure_windows]
                 self._telemetry = summarize(readings, windows, gpu_count=len(found.host["gpus"]))
 
-    def _run_repeats(self, device: str) -> None:
+    def _run_repeats(self, device: Literal["cuda", "cpu"]) -> None:
         with _scratch_folder(self._results.folder) as scratch:
             around = Surroundings(
                 request=self._request,
