@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from gemm_heat import Card, Readings, cooled_down
-from suite_support import reading
 
 from rentbench.harness.load import LoadSample
+from support.suites import reading
 
 
 class SimulatedCard:

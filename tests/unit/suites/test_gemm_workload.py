@@ -6,7 +6,8 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suite_support import Recorded, load_workload, manifest
+
+from support.suites import Recorded, load_workload, manifest
 
 pytest.importorskip("torch")
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from preflight_health import health
-from suite_support import gpu, host, manifest
+
+from support.suites import gpu, host, manifest
 
 if TYPE_CHECKING:
     from preflight_findings import Finding

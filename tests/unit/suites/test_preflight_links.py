@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suite_support import gpu
+
+from support.suites import gpu
 
 pytest.importorskip("torch")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suite_support import reading
+
+from support.suites import reading
 
 pytest.importorskip("torch")
 

@@ -7,7 +7,8 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suite_support import Recorded, gpu, host, load_workload, manifest
+
+from support.suites import Recorded, gpu, host, load_workload, manifest
 
 pytest.importorskip("torch")
 

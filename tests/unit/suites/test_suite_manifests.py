@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from suite_support import SUITES, manifest
+
+from support.suites import SUITES, manifest
 
 FOLDERS = ("gemm", "preflight")
 

@@ -8,10 +8,10 @@ import statistics
 from typing import TYPE_CHECKING
 
 import pytest
-from suite_support import reading
 
 from rentbench.harness import load
 from rentbench.harness.load import LoadSample, call_rate, settled, sustain
+from support.suites import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from rentbench.harness.timing import make_timer
 if TYPE_CHECKING:
     from types import ModuleType
 
-SUITES = Path(__file__).resolve().parents[3] / "suites"
+SUITES = Path(__file__).resolve().parents[2] / "suites"
 
 
 def manifest(folder: str) -> SuiteManifest:
