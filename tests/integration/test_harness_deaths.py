@@ -44,6 +44,12 @@ def left_behind(log: str) -> list[int]:
     return [int(text) for text in line.split(":")[1].split()]
 
 
+def _default_signals() -> None:
+    """Undo what the tests' own caller may ignore, as a shell does for what runs in its background."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def started(
     tmp_path: Path, suite: str, how: str, until: str, *prefix: str
@@ -60,6 +66,7 @@ def started(
             stderr=stderr,
             text=True,
             start_new_session=True,
+            preexec_fn=_default_signals,
         ) as process,
     ):
         wait_until(lambda: until in errors.read_text(), until)
