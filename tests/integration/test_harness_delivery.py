@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -171,3 +172,24 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
     finished = collect(tmp_path, code, "", "")
     assert finished.document is not None
     assert finished.document["status"] == "ok"
+
+
+def test_without_a_validator_the_run_goes_on_and_says_so(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['jsonschema'] = sys.modules['jsonschema_rs'] = None\n"
+        "from rentbench.harness.__main__ import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *SMOKE],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    finished = collect(tmp_path, ended.returncode, ended.stdout, ended.stderr)
+    assert finished.code == 0, finished.stderr
+    assert "the document is not validated" in finished.stderr
+    assert check(finished.document or {}, "measurement") == []
