@@ -11,6 +11,8 @@ import sys
 from urllib.parse import unquote
 
 import pytest
+from mkdocs.commands.build import build as mkdocs_build
+from mkdocs.config import load_config
 
 from fixtures.report import synthetic
 from fixtures.report.hostile import PAYLOAD, hostile
@@ -20,7 +22,11 @@ from rentbench.core.documents import sha256_bytes, write_document
 from rentbench.core.errors import InvalidDocumentError, UsageError
 from rentbench.core.gpus import gpu_folder
 from rentbench.core.ids import folder_name
+from rentbench.core.manifests import load_suites
 from rentbench.report.build import build
+from rentbench.report.hooks import SETTINGS
+from rentbench.report.load import load
+from rentbench.report.site import make_site
 
 MOMENT = "1796040000"  # NOW, in seconds since 1970
 
@@ -332,3 +338,23 @@ def make_hostile(results):
     other = synthetic.measurement(2, "other-suite", [], cases[1:], day="2026-11-22")
     other, _ = hostile(synthetic.explained(other, "measurement"), "measurement")
     synthetic.put(results, other)
+
+
+def test_files_that_are_missing_or_change_meanwhile_end_no_build(root, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", MOMENT)  # the build sets it; put it back afterwards
+    synthetic.write_collection(tmp_path / "results")
+    removed = next((tmp_path / "results").rglob("samples.jsonl"))
+    removed.unlink()
+    collection = load(tmp_path / "results")
+    config = load_config(str(root / "mkdocs.yml"), site_dir=str(tmp_path / "site"))
+    config.extra[SETTINGS] = {"site": make_site(collection, load_suites(), NOW)}
+    for result in collection.results:
+        if result.sources.measurement and result.sources.path != removed.parent:
+            (result.sources.path / "measurement.json").write_text("{}")
+    mkdocs_build(config)
+    for result in collection.results:
+        text = read_page(tmp_path / "site" / "results" / f"{result.id}.html").text
+        same = result.sources.path == removed.parent or result.sources.measurement is None
+        assert ("changed while the site was built" not in text) == same
+        if result.sources.path == removed.parent:
+            assert "not beside the result" in text

@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from rentbench.core.documents import read_bytes
+from rentbench.core.documents import read_bytes, sha256_bytes
+from rentbench.core.errors import UnusableInputError
 from rentbench.report.text import safe_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rentbench.report.model import Result
     from rentbench.report.site import Site
 
-__all__ = ["FORMAT", "MAX_ARTIFACT_BYTES", "figure_rows", "index", "write_data", "write_result_files"]
+__all__ = [
+    "FORMAT",
+    "MAX_ARTIFACT_BYTES",
+    "Published",
+    "figure_rows",
+    "index",
+    "write_data",
+    "write_result_files",
+]
 
 FORMAT = 1
 MAX_ARTIFACT_BYTES = 2 * 1024 * 1024
@@ -32,6 +42,19 @@ _COLUMNS = (
     "metric", "unit", "direction", "n", "median", "mean", "stdev", "ci95_low", "ci95_high",
     "peak_memory_bytes",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What became of a result's artifacts.
+
+    Attributes:
+        files: The name of the copy, by the artifact's name.
+        reasons: Why there is no copy, by the artifact's name.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 def write_data(site: Site, folder: Path) -> None:
@@ -47,29 +70,43 @@ def write_data(site: Site, folder: Path) -> None:
         _write_json(folder / "suites" / f"{name}.json", {"format": FORMAT, "suite": name, "rows": of_suite})
 
 
-def write_result_files(result: Result, artifacts: Iterable[dict[str, Any]], folder: Path) -> dict[str, str]:
-    """Copy a result's documents and its smaller artifacts; return the artifacts' file names by name.
+def write_result_files(result: Result, artifacts: Sequence[dict[str, Any]], folder: Path) -> Published:
+    """Copy a result's documents and its smaller artifacts; return which are there, and why others are not.
 
-    A file that a browser could run (HTML, SVG, XML) gets `.txt` behind its name, so that it is shown as text.
+    A file that a browser could run (HTML, SVG, XML) gets `.txt` behind its name, so that it is shown as text;
+    and once more where another artifact has that name. An artifact need not lie beside its result: large ones
+    are often kept elsewhere.
 
     Args:
         result: Whose files.
         artifacts: The measurement's `artifacts`, checked when it was loaded.
         folder: Made if it is not there.
+
+    Raises:
+        UnusableInputError: A document cannot be read any more.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (result.sources.measurement, result.sources.run):
-        if name is not None:
-            (folder / name).write_bytes(read_bytes(result.sources.path / name))
-    copied = {}
+    documents = [name for name in (result.sources.measurement, result.sources.run) if name is not None]
+    for name in documents:
+        (folder / name).write_bytes(read_bytes(result.sources.path / name))
+    published = Published()
+    taken = {*documents, *(artifact["name"] for artifact in artifacts)}
     for artifact in artifacts:
         name = artifact["name"]
-        if artifact["bytes"] > MAX_ARTIFACT_BYTES or name in (result.sources.measurement, result.sources.run):
+        if name in documents:
             continue
-        shown = name if Path(name).suffix in _SHOWN_AS_TEXT else f"{name}.txt"
-        (folder / shown).write_bytes(read_bytes(result.sources.path / name))
-        copied[name] = shown
-    return copied
+        content = _artifact(result.sources.path / name, artifact)
+        if isinstance(content, str):
+            published.reasons[name] = content
+            continue
+        shown = name
+        if Path(name).suffix not in _SHOWN_AS_TEXT:
+            while shown in taken:
+                shown += ".txt"
+            taken.add(shown)
+        (folder / shown).write_bytes(content)
+        published.files[name] = shown
+    return published
 
 
 def index(site: Site) -> dict[str, Any]:
@@ -169,6 +206,17 @@ def figure_rows(result: Result) -> Iterator[dict[str, Any]]:
         failure = result.failure
         reason = failure.message if failure else None
         yield _row(base, error_kind=failure.kind if failure else None, reason=reason)
+
+
+def _artifact(path: Path, entry: dict[str, Any]) -> bytes | str:
+    """Return an artifact's content, or why it is not published."""
+    if entry["bytes"] > MAX_ARTIFACT_BYTES:
+        return "too large for the site" if path.is_file() else "not beside the result"
+    try:
+        content = read_bytes(path)
+    except UnusableInputError:
+        return "not beside the result"
+    return content if sha256_bytes(content) == entry["sha256"] else "changed while the site was built"
 
 
 def _row(known: dict[str, Any], **more: object) -> dict[str, Any]:

@@ -6,6 +6,7 @@ build`.
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File, Files, InclusionLevel
 
+from rentbench.core.errors import UnusableInputError
 from rentbench.core.ids import parse_time
 from rentbench.core.manifests import load_suites
 from rentbench.report.draw import ChartCache
@@ -87,10 +89,16 @@ class SiteHooks:
         templates = environment()
         (root / "results").mkdir(exist_ok=True)
         for result in site.collection.results:
-            measurement, _ = read_again(result)
-            artifacts: list[dict[str, Any]] = measurement["artifacts"] if measurement else []
-            published = write_result_files(result, artifacts, root / "data" / "results" / result.id)
-            page = result_html(result, site, templates, self._shell, published)
+            try:
+                measurement, _ = read_again(result)
+                artifacts: list[dict[str, Any]] = measurement["artifacts"] if measurement else []
+                published = write_result_files(result, artifacts, root / "data" / "results" / result.id)
+                page = result_html(result, site, templates, self._shell, published)
+            except UnusableInputError as error:  # one file that changed meanwhile is no reason for no site
+                _log.warning("the page of result %s says only why it is empty: %s", result.id, error.message)
+                page = self._shell.page(
+                    f"Result {result.id}", f"<h1>Result</h1><p>No content: {html.escape(error.message)}.</p>"
+                )
             (root / "results" / f"{result.id}.html").write_text(page, encoding="utf-8")
 
     @property

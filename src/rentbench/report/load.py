@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.documents import read_bytes, read_document, sha256_bytes
-from rentbench.core.errors import RentbenchError
+from rentbench.core.errors import RentbenchError, UnusableInputError
 from rentbench.core.schemas import Kind, kind_of
 from rentbench.core.validation import check
 from rentbench.report.flatten import flatten
@@ -55,9 +55,17 @@ def read_again(result: Result) -> Documents:
         UnusableInputError: A file changed or vanished since.
     """
     sources = result.sources
-    measurement = read_document(sources.path / sources.measurement) if sources.measurement else None
-    run = read_document(sources.path / sources.run) if sources.run else None
-    return measurement, run
+    return _again(sources, sources.measurement), _again(sources, sources.run)
+
+
+def _again(sources: Sources, name: str | None) -> dict[str, Any] | None:
+    if name is None:
+        return None
+    raw = read_bytes(sources.path / name, source=f"{sources.folder}/{name}")
+    if sha256_bytes(raw) != sources.hashes.get(name):
+        msg = f"{sources.folder}/{name} changed while the site was built"
+        raise UnusableInputError(msg, hint="build the site again")
+    return read_document(raw, source=name)
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -81,7 +89,7 @@ def _result(root: Path, folder: Path, names: list[str], rejected: list[Rejected]
         if read is None:
             return None  # the run beside it cites a document that nobody can trust
         measurement, measurement_hash = read
-    run_name, run, run_note = _newest_run(
+    run_name, run, run_hash, run_note = _newest_run(
         folder, relative, [name for name in names if _is_run(name)], rejected
     )
     if measurement is None and run is None:
@@ -104,6 +112,11 @@ def _result(root: Path, folder: Path, names: list[str], rejected: list[Rejected]
         measurement=MEASUREMENT if measurement is not None else None,
         run=run_name,
         run_note=run_note,
+        hashes={
+            name: digest
+            for name, digest in ((MEASUREMENT, measurement_hash), (run_name, run_hash))
+            if name is not None and digest is not None
+        },
     )
     return flatten(measurement, run, sources)
 
@@ -130,8 +143,8 @@ def _read(path: Path, name: str, kind: Kind, rejected: list[Rejected]) -> tuple[
 
 def _newest_run(
     folder: Path, relative: str, names: list[str], rejected: list[Rejected]
-) -> tuple[str | None, dict[str, Any] | None, str | None]:
-    """Return the version of the run that no other one replaces; else None and a note why there is none."""
+) -> tuple[str | None, dict[str, Any] | None, str | None, str | None]:
+    """Return name, document and hash of the run that no other one replaces; else a note why there is none."""
     versions: dict[str, tuple[str, dict[str, Any]]] = {}
     refused = len(rejected)
     replaced: set[str | None] = set()
@@ -143,12 +156,13 @@ def _newest_run(
             replaced.add(document["replaces"])
     if not versions:
         if len(rejected) > refused:
-            return None, None, f"{rejected[-1].path.rsplit('/', 1)[-1]} was left out: {rejected[-1].reason}"
-        return None, None, None
-    newest = [version for digest, version in versions.items() if digest not in replaced]
+            note = f"{rejected[-1].path.rsplit('/', 1)[-1]} was left out: {rejected[-1].reason}"
+            return None, None, None, note
+        return None, None, None, None
+    newest = [(*version, digest) for digest, version in versions.items() if digest not in replaced]
     if len(newest) != 1:
-        names = [name for name, _ in newest]
+        names = [name for name, *_ in newest]
         reason = f"{len(newest)} versions of the run claim to be the newest: {', '.join(names)}"
         rejected.append(Rejected(path=relative, reason=reason))
-        return None, None, reason
-    return newest[0][0], newest[0][1], None
+        return None, None, None, reason
+    return *newest[0], None

@@ -5,7 +5,7 @@ The two documents themselves are read again when a result's page is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,13 +84,18 @@ class Concern:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sources:
-    """The files behind a result; folders are relative to the collection."""
+    """The files behind a result; folders are relative to the collection.
+
+    Attributes:
+        hashes: sha256 of the documents' bytes as they were checked, by file name.
+    """
 
     root: Path
     folder: str
     measurement: str | None
     run: str | None
     run_note: str | None
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:

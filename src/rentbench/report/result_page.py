@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from rentbench.core.manifests import SuiteManifest
+    from rentbench.report.export import Published
     from rentbench.report.model import Result, Sources
     from rentbench.report.site import Site
 
@@ -68,7 +69,7 @@ class Shell:
 
 
 def result_html(
-    result: Result, site: Site, templates: Environment, shell: Shell, published: Mapping[str, str]
+    result: Result, site: Site, templates: Environment, shell: Shell, published: Published
 ) -> str:
     """Return the page of a result.
 
@@ -77,7 +78,7 @@ def result_html(
         site: The rest of the content.
         templates: See `templating.environment`.
         shell: What stands around the content.
-        published: File names, by artifact name, of the artifacts that lie beside the result's data.
+        published: Which artifacts lie beside the result's data.
     """
     measurement, run = read_again(result)
     suite = site.suites.get(result.suite)
@@ -104,7 +105,7 @@ def result_html(
         ),
         "command": command_of(result, suite),
         "published": published,
-        "log": _log(result.sources.path) if "log.txt" in published else None,
+        "log": _log(result.sources.path) if "log.txt" in published.files else None,
         "tails": _log_tails(measurement, run, manifest),
         "documents": _documents(result.sources),
         "sparkline_width": WIDTH,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from rentbench.core.errors import UnusableInputError
 from rentbench.report.charts import Chart, part_chart, ranking_chart
 from rentbench.report.draw import ChartCache, chart_svgs
 from rentbench.report.facts import Fact, gpu_facts, host_facts
@@ -233,7 +234,11 @@ def _cautions_of(result: Result) -> Iterator[str]:
 
 
 def _machine(result: Result) -> Machine:
-    document, _ = read_again(result)
+    try:
+        document, _ = read_again(result)
+    except UnusableInputError:
+        changed = Fact(label="Documents", value=MISSING, reason="they changed while the site was built")
+        return Machine(result=result, gpus=(), host=[changed])
     if document is None:
         msg = f"{result.id} has no measurement"
         raise ValueError(msg)

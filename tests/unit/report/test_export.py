@@ -125,7 +125,33 @@ def test_files_that_a_browser_could_run_are_shown_as_text(tmp_path):
     synthetic.put(tmp_path / "results", synthetic.measurement(1, "gemm", [], cases), artifacts)
     (result,) = load(tmp_path / "results").results
     copied = write_result_files(result, read_again(result)[0]["artifacts"], tmp_path / "out")
-    assert copied == {"page.html": "page.html.txt", "smi.xml": "smi.xml.txt", "log.txt": "log.txt"}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"measurement.json", *copied.values()}
+    assert copied.files == {"page.html": "page.html.txt", "smi.xml": "smi.xml.txt", "log.txt": "log.txt"}
+    assert copied.reasons == {"large.jsonl": "too large for the site"}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"measurement.json", *copied.files.values()}
     source = Path(result.sources.path) / "measurement.json"
     assert (tmp_path / "out" / "measurement.json").read_bytes() == source.read_bytes()
+
+
+def published(tmp_path, artifacts, *, without=()):
+    cases = [synthetic.case({"op": "copy"}, [synthetic.measured("bandwidth", "GB/s", "higher", [1.0])])]
+    folder = synthetic.put(tmp_path / "results", synthetic.measurement(1, "gemm", [], cases), artifacts)
+    for name in without:
+        (folder / name).unlink()
+    (result,) = load(tmp_path / "results").results
+    return write_result_files(result, read_again(result)[0]["artifacts"], tmp_path / "out")
+
+
+def test_an_artifact_that_is_not_beside_its_result_is_skipped(tmp_path):
+    large = {"log.txt": b"log", "raw.txt": b"raw", "large.bin": b"x" * (MAX_ARTIFACT_BYTES + 1)}
+    copied = published(tmp_path, large, without=("raw.txt", "large.bin"))
+    assert copied.files == {"log.txt": "log.txt"}
+    assert copied.reasons == dict.fromkeys(("raw.txt", "large.bin"), "not beside the result")
+
+
+def test_no_artifact_is_written_over_another(tmp_path):
+    artifacts = {"a.html": b"page", "a.html.txt": b"text", "a.html.txt.txt": b"more"}
+    copied = published(tmp_path, artifacts)
+    assert len(set(copied.files.values())) == 3
+    for name, content in artifacts.items():
+        assert (tmp_path / "out" / copied.files[name]).read_bytes() == content

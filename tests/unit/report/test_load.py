@@ -7,6 +7,7 @@ import pytest
 
 from fixtures.report import synthetic
 from rentbench.core.documents import write_document
+from rentbench.core.errors import UnusableInputError
 from rentbench.report.load import load, read_again
 
 
@@ -134,3 +135,12 @@ def test_a_run_that_never_measured_is_a_result(tmp_path):
     assert collection.rejected == ()
     (lost,) = [result for result in collection.results if result.device is None]
     assert (lost.status, lost.failure.kind, lost.cases) == ("failed", "no_container_toolkit", ())
+
+
+def test_a_document_that_changed_since_it_was_checked_is_not_read_again(tmp_path):
+    folder = put(tmp_path, 1)
+    (result,) = load(tmp_path).results
+    path = folder / "measurement.json"
+    path.write_text(path.read_text().replace("570.133.20", "1.0"))
+    with pytest.raises(UnusableInputError, match="changed while the site was built"):
+        read_again(result)
