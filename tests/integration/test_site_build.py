@@ -237,6 +237,15 @@ def test_a_folder_with_something_else_in_it_is_never_cleared(results, tmp_path):
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", ["{}", '{"generator": "another"}', "[]", "no JSON"])
+def test_a_folder_whose_index_is_not_ours_is_never_cleared(content, results, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "index.json").write_text(content)
+    with pytest.raises(UsageError, match="building would delete it"):
+        build(results, tmp_path, now=NOW)
+    assert (tmp_path / "data" / "index.json").read_text() == content
+
+
 def test_no_results_make_a_site_that_says_so(tmp_path):
     site = build(tmp_path / "none", tmp_path / "site", strict=True, now=NOW).output
     assert "No results yet" in read_page(site / "index.html").text

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 from rentbench.core.errors import InvalidDocumentError, RentbenchError, UsageError
 from rentbench.core.manifests import load_suites
 from rentbench.core.resources import resource
@@ -99,9 +101,18 @@ def _check_output(output: Path) -> None:
     if not output.is_dir():
         msg = f"{output} is not a folder"
         raise UsageError(msg, hint="name another one with --output")
-    if any(output.iterdir()) and not (output / _MARK).is_file():
+    if any(output.iterdir()) and not _is_ours(output):
         msg = f"{output} holds something else than a site built by rentbench, and building would delete it"
         raise UsageError(msg, hint="name an empty folder, or a new one, with --output")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Say whether a folder is a site that was built here before: its index names rentbench as its maker."""
+    try:
+        content = orjson.loads((folder / _MARK).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(content, dict) and str(content.get("generator")).startswith("rentbench ")
 
 
 @contextmanager
