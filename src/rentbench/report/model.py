@@ -144,9 +144,17 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """`pass`, or `warn` and `fail` where a soft or a hard validity check failed."""
+        """The verdict of the run: `pass`, `warn`, `fail`, or `skipped`.
+
+        `fail` where it gave no figure that may be used or a hard check failed, `warn` where a soft check or
+        some of the cases failed.
+        """
         failed = {concern.severity for concern in self.concerns}
-        return "fail" if "hard" in failed else "warn" if failed else "pass"
+        if self.status in ("failed", "invalid") or "hard" in failed:
+            return "fail"
+        if self.status == "skipped":
+            return "skipped"
+        return "warn" if failed or self.status == "partial" else "pass"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -95,3 +95,20 @@ def test_two_cpus_are_two_devices_and_mixed_gpus_are_named():
     assert first.device.key == "cpu-intel-r-xeon-r-platinum-8480"
     assert mixed.device.title == "H200 SXM 141 GB + A100 SXM 80 GB"
     assert mixed.device.count == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "severity", "verdict"),
+    [
+        ("ok", None, "pass"),
+        ("ok", "soft", "warn"),
+        ("partial", None, "warn"),
+        ("failed", None, "fail"),
+        ("invalid", None, "fail"),
+        ("invalid", "hard", "fail"),
+        ("skipped", None, "skipped"),
+    ],
+)
+def test_a_run_without_usable_figures_is_never_called_a_pass(status, severity, verdict):
+    checks = [synthetic.check("sane", "failed", "it is not", severity)] if severity else []
+    assert result(1, [H200], status=status, validity=checks).verdict == verdict
