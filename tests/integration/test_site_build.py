@@ -367,3 +367,12 @@ def test_files_that_are_missing_or_change_meanwhile_end_no_build(root, tmp_path,
         assert ("changed while the site was built" not in text) == same
         if result.sources.path == removed.parent:
             assert "not beside the result" in text
+
+
+def test_eight_gpus_are_no_other_type_than_one(tmp_path):
+    case = synthetic.case({"op": "copy"}, [synthetic.measured("bandwidth", "GB/s", "higher", [1.0])])
+    for number, count in ((1, 1), (2, 8)):
+        document = synthetic.measurement(number, "gemm", [synthetic.gpu(synthetic.H200)] * count, [case])
+        synthetic.put(tmp_path / "results", document)
+    site = build(tmp_path / "results", tmp_path / "site", strict=True, now=NOW).output
+    assert "1 GPU type " in " ".join(read_page(site / "index.html").text.split())

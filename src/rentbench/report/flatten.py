@@ -67,7 +67,9 @@ def device(host: Mapping[str, Any]) -> Device:
     if not gpus:
         model = host["cpu"]["model"]
         title = model or "CPU of unknown model"
-        return Device(key=f"cpu-{slug(title)}", title=title, count=0, slice="", vgpu=False)
+        return Device(
+            key=f"cpu-{slug(title)}", title=title, models=frozenset(), count=0, slice="", vgpu=False
+        )
     models = []
     for gpu in gpus:
         known = canonical(gpu["name"], gpu["memory_total_bytes"])
@@ -80,6 +82,7 @@ def device(host: Mapping[str, Any]) -> Device:
     return Device(
         key="+".join(key if count == 1 else f"{key}-x{count}" for key, count in sorted(keys.items())),
         title=" + ".join(title if count == 1 else f"{count} × {title}" for title, count in titles.items()),
+        models=frozenset(key for key, _, _ in models),
         count=len(gpus),
         slice=",".join(sorted({profile for _, _, profile in models if profile})),
         vgpu=any(gpu["vgpu"] for gpu in gpus),

@@ -61,6 +61,7 @@ class Device:
     Attributes:
         key: Equal for equal devices: canonical model (or the raw name's folder name), slice and count.
         title: For readers, such as `8 × H200 SXM 141 GB`; untrusted where the model is not in the table.
+        models: Keys of the GPU models, without number and slice; empty on a CPU.
         count: Number of GPUs; 0 on a CPU.
         slice: MIG profile, or empty.
         vgpu: Whether any of the GPUs is a virtual one.
@@ -68,6 +69,7 @@ class Device:
 
     key: str
     title: str
+    models: frozenset[str]
     count: int
     slice: str
     vgpu: bool

@@ -71,13 +71,15 @@ def navigation(site: Site) -> list[Any]:
 
 def _hub(site: Site) -> Mapping[str, Any]:
     results = site.collection.results
-    devices = {result.device.key: result.device for result in results if result.device and result.measured}
+    models = {
+        model for result in results if result.device and result.measured for model in result.device.models
+    }
     return {
         "categories": [(CATEGORIES[key][0], key, suites) for key, suites in _by_category(site).items()],
         "newest": results[:_NEWEST],
         "published": sum(not result.is_demo and result.measured for result in results),
         "only_demo": bool(results) and all(result.is_demo for result in results),
-        "gpus": len({key for key, device in devices.items() if device.count}),
+        "gpus": len(models),
         "newest_day": results[0].started if results else None,
         "root": "",
     }
