@@ -58,7 +58,7 @@ class Chart:
 
 
 def ranking_chart(standings: Sequence[Standing], metric: Metric, case: str) -> Chart | None:
-    """Return a suite's headline by device, as bars with 95 % intervals; None where there are fewer than two.
+    """Return a suite's headline by device as bars; None where there are fewer than two.
 
     Args:
         standings: Best first.
@@ -282,7 +282,9 @@ def _device(title: str) -> str:
 
 def _caption(metric: Metric, rows: Sequence[dict[str, Any]], over: str, left_out: int) -> str:
     unit = unit_text(metric.unit)
-    intervals = " Thin lines are 95 % intervals." if any(row["low"] is not None for row in rows) else ""
+    intervals = (
+        " Thin lines are 95 % intervals of the mean." if any(row["low"] is not None for row in rows) else ""
+    )
     rest = f" {left_out} more figures are in the table only: the chart would be too full." if left_out else ""
     return f"{metric.title}{f' in {unit}' if unit else ''}{over}, medians.{intervals}{rest}"
 

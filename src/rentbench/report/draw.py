@@ -41,7 +41,7 @@ class ChartCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or platformdirs.user_cache_path("rentbench") / "charts"
-        self._versions = [version("altair"), version("vl-convert-python"), __name__]
+        self._versions = [version("altair"), version("vl-convert-python")]
 
     def svg(self, spec: dict[str, Any]) -> str:
         """Return the drawing of a specification, as the chart engine makes it."""

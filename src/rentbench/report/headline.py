@@ -76,7 +76,8 @@ def confidence(figure: Figure) -> str:
     if figure.ci95 is None:
         return f"{figure.n} repeats on one host, no interval"
     unit = unit_text(figure.unit)
-    return f"{figure.n} repeats on one host, 95 % interval {interval(figure.ci95)}{' ' if unit else ''}{unit}"
+    bounds = f"{interval(figure.ci95)}{' ' if unit else ''}{unit}"
+    return f"{figure.n} repeats on one host, 95 % interval of the mean {bounds}"
 
 
 def summary(manifest: SuiteManifest, group: Group, standings: Sequence[Standing]) -> list[str]:

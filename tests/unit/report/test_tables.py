@@ -141,7 +141,9 @@ def test_confidence_says_how_sure_a_figure_is(gemm):
         said[n] = confidence(ranking(gemm, only)[0].figure)
     assert said[1] == "single run"
     assert said[2] == "2 repeats on one host, no interval"
-    assert said[3].replace("\u2060", "") == "3 repeats on one host, 95 % interval 98.5–103.5 TFLOPS"
+    assert (
+        said[3].replace("\u2060", "") == "3 repeats on one host, 95 % interval of the mean 98.5–103.5 TFLOPS"
+    )
 
 
 def test_case_text_names_numbers_and_leaves_nothing_out(gemm):
