@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from docker.errors import NotFound
 
 from rentbench.core.scan import validate_paths
-from rentbench.driver.leftovers import find_leftovers
+from rentbench.driver.leftovers import Leftover, find_leftovers
 from rentbench.driver.owners import Owner
 
 if TYPE_CHECKING:
@@ -121,47 +123,101 @@ def test_suites_after_an_interrupt_are_not_run(behaviours: str, tmp_path: Path) 
     assert not (tmp_path / "ok").exists()
 
 
+def leftovers(engine: Engine, image: str) -> list[Leftover]:
+    """Return what runs of this test session's image left; other sessions may use the engine as well."""
+    return [found for found in find_leftovers(engine) if found.labels.get("rentbench.reference") == image]
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a driver so that it can do nothing about it."""
+    process.kill()
+    process.communicate()
+
+
+def reap(*arguments: str) -> dict[str, dict[str, Any]]:
+    """Run `rentbench reap`, and return what it says of each leftover, by name."""
+    answer = json.loads(rentbench("reap", *arguments, "--json").stdout)
+    return {one["name"]: one for one in (*answer["reaped"], *answer["kept"])}
+
+
 def test_reap_collects_and_removes_what_a_killed_driver_left_and_nothing_else(
     docker_engine: Engine, behaviours: str, tmp_path: Path
 ) -> None:
     living = start("hang", behaviours, tmp_path / "living")
-    killed = start("hang", behaviours, tmp_path / "killed")
-    killed.kill()
-    killed.communicate()
+    kill(start("hang", behaviours, tmp_path / "killed"))
+    assert len(list((tmp_path / "killed").glob(".incoming-*"))) == 1
     try:
-        before = {leftover.name: leftover.owner for leftover in find_leftovers(docker_engine)}
-        assert sorted(before.values()) == [Owner.ALIVE, Owner.DEAD]
-        done = rentbench("reap", "--results", str(tmp_path / "reaped"), "--json")
-        assert done.returncode == 0, done.stderr
-        answer = json.loads(done.stdout)
-        assert [one["owner"] for one in answer["reaped"]] == ["dead"]
-        assert [one["owner"] for one in answer["kept"]] == ["alive"]
-        found = documents(tmp_path / "reaped")
+        names = {found.owner: found.name for found in leftovers(docker_engine, behaviours)}
+        assert sorted(names) == [Owner.ALIVE, Owner.DEAD]
+        answer = reap("--results", str(tmp_path / "killed"))
+        assert answer[names[Owner.DEAD]]["problem"] is None
+        assert answer[names[Owner.ALIVE]] == {"name": names[Owner.ALIVE], "owner": "alive"}
+        found = documents(tmp_path / "killed")
         assert found["measurement.json"]["status"] == "ok"
         assert found["run.json"]["error"]["kind"] == "interrupted"
-        assert [leftover.owner for leftover in find_leftovers(docker_engine)] == [Owner.ALIVE]
-        volumes = docker_engine.client.volumes.list(filters={"label": "rentbench.run"})
-        assert len(volumes) == 1
+        assert not list((tmp_path / "killed").glob(".incoming-*"))
+        assert [one.owner for one in leftovers(docker_engine, behaviours)] == [Owner.ALIVE]
+        volumes = docker_engine.client.volumes.list(filters={"label": f"rentbench.reference={behaviours}"})
+        assert [volume.name for volume in volumes] == [names[Owner.ALIVE]]
     finally:
         living.send_signal(signal.SIGINT)
         living.communicate(timeout=PATIENCE)
-    assert find_leftovers(docker_engine) == []
+    assert leftovers(docker_engine, behaviours) == []
+
+
+@pytest.mark.parametrize("behaviour", ["ok", "invalid"])
+@pytest.mark.parametrize("written", ["all", "all but run.json"])
+def test_reap_makes_no_second_result_of_what_was_in_place_when_the_driver_died(
+    docker_engine: Engine, behaviours: str, tmp_path: Path, behaviour: str, written: str
+) -> None:
+    """`--keep` leaves everything as a driver does that dies at the very end."""
+    rentbench(*run_arguments(behaviours, tmp_path, behaviour), "--keep")
+    (name,) = [found.name for found in leftovers(docker_engine, behaviours)]
+    (run,) = tmp_path.rglob("run.json")
+    before = run.read_bytes()
+    if written == "all but run.json":
+        run.unlink()
+    answer = reap("--results", str(tmp_path))
+    assert (answer[name]["problem"], answer[name]["folder"]) == (None, str(run.parent))
+    assert list(tmp_path.rglob("run.json")) == [run]
+    assert (run.read_bytes() == before) == (written == "all")
+    assert json.loads(run.read_text())["id"] == json.loads(before)["id"]
+    assert [str(report) for report in validate_paths([run.parent]) if not report.valid] == []
+    assert leftovers(docker_engine, behaviours) == []
+
+
+def test_reap_goes_on_after_what_it_cannot_tell_the_run_of(
+    docker_engine: Engine, behaviours: str, tmp_path: Path
+) -> None:
+    program = "import json; from rentbench.driver.owners import *; print(json.dumps(owner_labels('a-run')))"
+    labels = json.loads(subprocess.check_output([sys.executable, "-c", program]))
+    nameless = docker_engine.client.containers.run(
+        behaviours, ["ok"], detach=True, name=f"rentbench-a-{os.getpid()}", labels=labels
+    )
+    try:
+        nameless.wait()
+        kill(start("hang", behaviours, tmp_path))
+        (whole,) = leftovers(docker_engine, behaviours)
+        answer = reap("--results", str(tmp_path))
+        assert "--discard" in answer[nameless.name]["problem"]
+        assert answer[whole.name]["problem"] is None
+        assert reap("--discard")[nameless.name]["problem"] is None
+    finally:
+        with suppress(NotFound):
+            nameless.remove(force=True)
 
 
 def test_reap_removes_a_volume_whose_container_is_gone(
     docker_engine: Engine, behaviours: str, tmp_path: Path
 ) -> None:
-    process = start("hang", behaviours, tmp_path)
-    process.kill()
-    process.communicate()
-    (leftover,) = find_leftovers(docker_engine)
+    kill(start("hang", behaviours, tmp_path))
+    (leftover,) = leftovers(docker_engine, behaviours)
     assert leftover.container is not None
     leftover.container.remove(force=True)
     done = rentbench("reap", "--discard")
     assert done.returncode == 0
     assert "removed" in done.stdout
-    assert find_leftovers(docker_engine) == []
-    assert "nothing is left behind" in rentbench("reap").stdout
+    assert leftovers(docker_engine, behaviours) == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user can be had only as root")

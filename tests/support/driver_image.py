@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def behaviours(docker_engine: Engine, tmp_path_factory: pytest.TempPathFactory) 
     (folder / "ok.json").write_text(template("smoke-on-cpu"))
     (folder / "failed.json").write_text(template("failed-before-any-case"))
     base = find_base(docker_engine, load_images()["cpu"], say=print)
-    reference = "rentbench/test-behaviours:latest"
+    reference = f"rentbench/test-behaviours:{os.getpid()}"  # its own: sessions may share an engine
     docker_engine.client.images.build(
         path=str(folder), tag=reference, buildargs={"BASE": base.reference}, rm=True, forcerm=True
     )

@@ -285,4 +285,4 @@ def _reaped_summary(one: Reaped) -> dict[str, Any]:
 
 
 def _folder(one: Reaped) -> str:
-    return str(one.outcome.folder) if one.outcome else ""
+    return str(one.folder) if one.folder else ""

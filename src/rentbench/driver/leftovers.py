@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from docker.errors import NotFound
 
 from rentbench.core.errors import ErrorKind, RentbenchError
-from rentbench.driver.concluding import RunOutcome, conclude
+from rentbench.driver.concluding import conclude
 from rentbench.driver.containers import SuiteContainer
 from rentbench.driver.engine import engine_errors, engine_time, find_image
 from rentbench.driver.failures import Failure, exit_failure
 from rentbench.driver.output import LineSplitter, Log
 from rentbench.driver.owners import RUN_LABEL, Owner, owner_of
-from rentbench.driver.records import RunRecord
-from rentbench.driver.results import discard, prepare_results
+from rentbench.driver.records import RECORD_LABELS, RunRecord
+from rentbench.driver.results import discard, find_run, prepare_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from docker.models.containers import Container
 
+    from rentbench.driver.concluding import RunOutcome
     from rentbench.driver.engine import Engine
 
 __all__ = ["Leftover", "Reaped", "find_leftovers", "reap"]
@@ -56,19 +57,21 @@ class Reaped:
 
     Attributes:
         leftover: What it was.
-        outcome: The run's, where there was something to collect.
+        folder: Where the run's documents are; None where nothing was to be collected.
         problem: Why it is still there; None where it is gone.
     """
 
     leftover: Leftover
-    outcome: RunOutcome | None = None
+    folder: Path | None = None
     problem: str | None = None
 
 
 def find_leftovers(engine: Engine) -> list[Leftover]:
     """Return everything in the engine that runs made, those under way included."""
     with engine_errors("looking for leftovers"):
-        containers = engine.client.containers.list(all=True, filters={"label": RUN_LABEL})
+        containers = engine.client.containers.list(
+            all=True, filters={"label": RUN_LABEL}, ignore_removed=True
+        )
         volumes = engine.client.volumes.list(filters={"label": RUN_LABEL})
     found = {
         str(container.name): _leftover(str(container.name), container.labels, container)
@@ -89,7 +92,7 @@ def reap(engine: Engine, leftover: Leftover, *, results: Path | None, redact: Ca
         results: Root of the results; None throws away what was measured.
         redact: Removes from a text what must not leave this machine.
     """
-    outcome = None
+    folder = None
     try:
         if leftover.container is None:
             with engine_errors("removing the volume"), contextlib.suppress(NotFound):
@@ -97,22 +100,40 @@ def reap(engine: Engine, leftover: Leftover, *, results: Path | None, redact: Ca
             return Reaped(leftover=leftover)
         container = SuiteContainer(engine, leftover.container, leftover.name)
         if results is not None and container.inspect()["State"]["Status"] != "created":
-            failure = None
-            if container.ending() is None:
-                container.stop(_GRACE)
-                message = "the driver of this run died; the container was found running, and stopped"
-                failure = Failure(kind=ErrorKind.INTERRUPTED, message=message)
-            outcome = _rescue(engine, leftover, container, failure, results, redact)
+            folder = _collect(engine, leftover, container, results, redact)
         container.remove()
     except RentbenchError as error:
-        return Reaped(leftover=leftover, outcome=outcome, problem=error.message)
-    return Reaped(leftover=leftover, outcome=outcome)
+        return Reaped(leftover=leftover, folder=folder, problem=error.message)
+    return Reaped(leftover=leftover, folder=folder)
 
 
 def _leftover(name: str, labels: Mapping[str, str], container: Container | None) -> Leftover:
     return Leftover(
         run_id=labels[RUN_LABEL], name=name, labels=labels, owner=owner_of(labels), container=container
     )
+
+
+def _collect(
+    engine: Engine,
+    leftover: Leftover,
+    container: SuiteContainer,
+    results: Path,
+    redact: Callable[[str], str],
+) -> Path:
+    """Return the folder of a run's documents; they are made where the driver died before it had."""
+    missing = [label for label in RECORD_LABELS if label not in leftover.labels]
+    if missing:
+        msg = (
+            f"which run it was is not said by its labels (no {missing[0]}): --discard removes it all the same"
+        )
+        raise RentbenchError(msg)
+    failure = None
+    if container.ending() is None:
+        container.stop(_GRACE)
+        message = "the driver of this run died; the container was found running, and stopped"
+        failure = Failure(kind=ErrorKind.INTERRUPTED, message=message)
+    concluded = find_run(results, leftover.labels["rentbench.suite"], leftover.run_id)
+    return concluded or _rescue(engine, leftover, container, failure, results, redact).folder
 
 
 def _rescue(

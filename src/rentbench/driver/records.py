@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from rentbench.core.status import Status
     from rentbench.driver.failures import Failure
 
-__all__ = ["Measurement", "RunRecord"]
+__all__ = ["RECORD_LABELS", "Measurement", "RunRecord"]
+
+# What a container must carry so that a later process can conclude its run.
+RECORD_LABELS = (
+    "rentbench.suite",
+    "rentbench.preset",
+    "rentbench.reference",
+    "rentbench.gpus",
+    "rentbench.queued",
+)
 
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_MESSAGE = 4_000
@@ -78,13 +87,8 @@ class RunRecord:
 
     def labels(self) -> dict[str, str]:
         """Return what a later process needs to conclude the run when this one has died."""
-        return {
-            "rentbench.suite": self.suite,
-            "rentbench.preset": self.preset,
-            "rentbench.reference": self.reference,
-            "rentbench.gpus": self.gpus,
-            "rentbench.queued": self.begun,
-        }
+        values = (self.suite, self.preset, self.reference, self.gpus, self.begun)
+        return dict(zip(RECORD_LABELS, values, strict=True))
 
     def document(
         self,

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rentbench.core.documents import read_bytes, read_document, sha256_bytes
+from rentbench.core.documents import read_bytes, read_document, sha256_bytes, sha256_file
 from rentbench.core.errors import ErrorKind, UnusableInputError, UsageError
 from rentbench.core.files import write_new
 from rentbench.core.ids import folder_name
@@ -18,7 +18,14 @@ from rentbench.driver.records import Measurement, RunRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Incoming", "discard", "place_measurement", "place_without_measurement", "prepare_results"]
+__all__ = [
+    "Incoming",
+    "discard",
+    "find_run",
+    "place_measurement",
+    "place_without_measurement",
+    "prepare_results",
+]
 
 _REFUSED = ".refused"  # hidden, so that no reader of results takes it for one
 
@@ -32,7 +39,9 @@ class Incoming:
 
 
 def prepare_results(root: Path, run_id: str) -> Incoming:
-    """Make the results folder and a place in it for what comes.
+    """Make the results folder and an empty place in it for what comes.
+
+    What a driver of the same run left there when it died is thrown away: the container has it still.
 
     Raises:
         UsageError: It cannot be written.
@@ -40,6 +49,8 @@ def prepare_results(root: Path, run_id: str) -> Incoming:
     path = root / f".incoming-{run_id}"
     try:
         root.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
         path.mkdir()
     except OSError as error:
         msg = f"results cannot be written to {root}: {error.strerror or error}"
@@ -49,6 +60,8 @@ def prepare_results(root: Path, run_id: str) -> Incoming:
 
 def place_measurement(incoming: Incoming, record: RunRecord) -> tuple[Path, Measurement]:
     """Check the measurement that a run left, and put its folder in place.
+
+    Where a driver that died has put the same measurement there already, it stays as it is.
 
     Returns:
         The folder, and the measurement.
@@ -67,6 +80,8 @@ def place_measurement(incoming: Incoming, record: RunRecord) -> tuple[Path, Meas
     measurement = _read(folder, record)
     target = incoming.root / folder.relative_to(incoming.path)
     if target.exists():
+        if _holds(target, measurement):
+            return target, measurement
         message = f"{target} is there already, and is not overwritten"
         raise RunFailedError(Failure(kind=ErrorKind.INVALID_RESULT, message=message))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,16 +92,29 @@ def place_measurement(incoming: Incoming, record: RunRecord) -> tuple[Path, Meas
 def place_without_measurement(incoming: Incoming, record: RunRecord, log: str) -> Path:
     """Make the folder of a run that left no valid measurement: with its log, and what it left besides.
 
+    A driver of the same run that died may have begun with it: then the rest is added.
+
     Returns:
         The folder.
     """
     folder = incoming.root / record.suite / "unknown" / folder_name(record.begun, record.id)
-    folder.mkdir(parents=True)
-    if log:
-        write_new(folder / "log.txt", log.encode())
-    if any(incoming.path.iterdir()):
-        incoming.path.rename(folder / _REFUSED)
+    folder.mkdir(parents=True, exist_ok=True)
+    refused, log_file = folder / _REFUSED, folder / "log.txt"
+    # Renamed before anything is written: that needs no space, where a full disk may be what went wrong.
+    if any(incoming.path.iterdir()) and not refused.exists():
+        incoming.path.rename(refused)
+    if log and not log_file.exists():
+        write_new(log_file, log.encode())
     return folder
+
+
+def find_run(root: Path, suite: str, run_id: str) -> Path | None:
+    """Return the folder that holds the document of a run; None where the run was not concluded."""
+    for path in sorted(root.glob(f"{suite}/*/*/run.json")):
+        with contextlib.suppress(UnusableInputError):
+            if read_document(path).get("id") == run_id:
+                return path.parent
+    return None
 
 
 def discard(incoming: Incoming) -> None:
@@ -109,6 +137,13 @@ def _read(folder: Path, record: RunRecord) -> Measurement:
         hint = f"rentbench validate shows them all; it is kept in {_REFUSED} beside run.json"
         raise RunFailedError(Failure(kind=ErrorKind.INVALID_RESULT, message=message, hint=hint))
     return Measurement(id=document["id"], sha256=sha256_bytes(raw), document=document)
+
+
+def _holds(target: Path, measurement: Measurement) -> bool:
+    """Say whether a folder of results holds this very measurement."""
+    with contextlib.suppress(UnusableInputError):
+        return sha256_file(target / "measurement.json") == measurement.sha256
+    return False
 
 
 def _foreign(document: dict[str, Any], record: RunRecord) -> list[str]:
