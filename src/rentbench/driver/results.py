@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rentbench.core.documents import read_bytes, read_document, sha256_bytes, sha256_file
 from rentbench.core.errors import ErrorKind, UnusableInputError, UsageError
 from rentbench.core.files import write_new
+from rentbench.core.folder_rules import is_result_folder
 from rentbench.core.ids import folder_name
 from rentbench.core.validation import check
 from rentbench.driver.failures import Failure, RunFailedError
@@ -124,6 +125,9 @@ def discard(incoming: Incoming) -> None:
 
 
 def _read(folder: Path, record: RunRecord) -> Measurement:
+    if not is_result_folder(folder):  # of another name, its path would not be held against the document
+        message = f"the container left a measurement in {folder.name}, which is no result's folder"
+        raise RunFailedError(Failure(kind=ErrorKind.INVALID_RESULT, message=message))
     try:
         raw = read_bytes(folder / "measurement.json")
         document = read_document(raw, source="measurement.json")
