@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChartCache", "chart_svgs"]
 
+# Raised when other drawings come of the same specification and versions, as by another call of the engine.
+_FORM = 1
 _DATA_MARK = re.compile(r'aria-roledescription="(?:bar|point)"')
 _ROOT = re.compile(r'^<svg [^>]*?width="([0-9.]+)" height="([0-9.]+)" viewBox="([^"]+)"[^>]*>')
 _TAG = re.compile(r"<[^>]*>")
@@ -41,7 +43,7 @@ class ChartCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or platformdirs.user_cache_path("rentbench") / "charts"
-        self._versions = [version("altair"), version("vl-convert-python")]
+        self._versions = [version("altair"), version("vl-convert-python"), _FORM]
 
     def svg(self, spec: dict[str, Any]) -> str:
         """Return the drawing of a specification, as the chart engine makes it."""

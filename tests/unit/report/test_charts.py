@@ -152,6 +152,14 @@ def test_a_drawing_is_made_once(both, gemm, cache, tmp_path):
     assert [path.stat().st_mtime_ns for path in kept] == stamp
 
 
+def test_drawings_of_another_form_are_made_anew(both, gemm, cache, tmp_path, monkeypatch):
+    chart = part_chart(parts(both, gemm)[2], gemm)
+    chart_svgs(chart, cache)
+    monkeypatch.setattr("rentbench.report.draw._FORM", 2)
+    chart_svgs(chart, ChartCache(tmp_path / "charts"))
+    assert len(list((tmp_path / "charts").iterdir())) == 4
+
+
 def test_a_cache_that_cannot_be_written_is_done_without(both, gemm, tmp_path):
     (tmp_path / "file").write_text("in the way")
     chart_svgs(part_chart(parts(both, gemm)[2], gemm), ChartCache(tmp_path / "file" / "charts"))
