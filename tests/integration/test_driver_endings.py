@@ -10,7 +10,8 @@ import pytest
 from rentbench.core.errors import ErrorKind, ExitCode
 from rentbench.core.scan import validate_paths
 from rentbench.driver.interrupts import Interrupts
-from support.driver_runs import MEMORY, Seen, execute
+from rentbench.driver.runs import run_suites
+from support.driver_runs import MEMORY, Seen, execute, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -275,3 +276,29 @@ def test_keep_leaves_container_and_volume(docker_engine: Engine, behaviours: str
     assert any(name in text for text in seen.said)
     container.remove()
     volume.remove()
+
+
+@pytest.mark.parametrize(
+    ("how", "later"), [("good", True), ("failed", False), ("crashed-at-the-end", False), ("no-result", False)]
+)
+@pytest.mark.parametrize("anyway", [False, True])
+def test_suites_after_a_preflight_that_failed_are_run_only_when_asked_for(
+    docker_engine: Engine, behaviours: str, tmp_path: Path, how: str, later: bool, anyway: bool
+) -> None:
+    seen = Seen()
+    plans = [
+        plan(behaviours, "preflight", tmp_path, arguments=["--set", f"how={how}"]),
+        plan(behaviours, "ok", tmp_path),
+    ]
+    outcomes = run_suites(
+        docker_engine,
+        plans,
+        listener=seen,
+        interrupts=Interrupts(),
+        redact=lambda text: text,
+        continue_on_fail=anyway,
+    )
+    assert [outcome.run["suite"] for outcome in outcomes] == ["preflight", "ok"][
+        : 2 if later or anyway else 1
+    ]
+    assert any("not run: ok" in text for text in seen.said) == (not later and not anyway)

@@ -87,7 +87,8 @@ def run_suites(
 ) -> list[RunOutcome]:
     """Run suites one after the other.
 
-    A preflight whose verdict is `fail` ends it, as the machine is not what was rented; so does an interrupt.
+    A preflight that fails ends it, as the machine is not what was rented, or is not known to be; so does an
+    interrupt.
 
     Args:
         engine: Where.
@@ -106,7 +107,7 @@ def run_suites(
             listener.say(f"interrupted; not run: {left}")
             break
         if left and _preflight_failed(plan, outcome) and not continue_on_fail:
-            listener.say(f"preflight says fail; not run: {left} (--continue-on-fail runs them all the same)")
+            listener.say(f"preflight failed; not run: {left} (--continue-on-fail runs them all the same)")
             break
     return outcomes
 
@@ -227,6 +228,9 @@ def _stop_failure(reason: StopReason, clocks: Clocks, log: Log) -> Failure:
 
 
 def _preflight_failed(plan: RunPlan, outcome: RunOutcome) -> bool:
+    """Say whether a run was a preflight that found faults, or could not look for them."""
     if plan.suite != _PREFLIGHT:
         return False
-    return outcome.measurement is None or verdict(outcome.measurement.document["validity"]) == "fail"
+    if outcome.failure is not None or outcome.measurement is None or outcome.status in ("failed", "invalid"):
+        return True
+    return verdict(outcome.measurement.document["validity"]) == "fail"
