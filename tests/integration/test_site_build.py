@@ -19,7 +19,7 @@ from fixtures.report.hostile import PAYLOAD, hostile
 from fixtures.report.pages import read_page
 from fixtures.report.sites import NOW, REPOSITORY, resources
 from rentbench.core.documents import sha256_bytes, write_document
-from rentbench.core.errors import InvalidDocumentError, UsageError
+from rentbench.core.errors import InvalidDocumentError, RentbenchError, UsageError
 from rentbench.core.gpus import gpu_folder
 from rentbench.core.ids import folder_name
 from rentbench.core.manifests import load_suites
@@ -383,3 +383,19 @@ def test_eight_gpus_are_no_other_type_than_one(tmp_path):
         synthetic.put(tmp_path / "results", document)
     site = build(tmp_path / "results", tmp_path / "site", strict=True, now=NOW).output
     assert "1 GPU type " in " ".join(read_page(site / "index.html").text.split())
+
+
+def test_what_mkdocs_warns_of_is_told(root, results, tmp_path, monkeypatch):
+    broken = tmp_path / "resources"
+    broken.mkdir()
+    for name in ("schema", "suites", "mkdocs.yml"):
+        (broken / name).symlink_to((root / name).resolve())
+    shutil.copytree(root / "report", broken / "report")
+    with (broken / "report" / "pages" / "method.md").open("a") as page:
+        page.write("\n[nowhere](no-such-page.md)\n")
+    monkeypatch.setenv("RENTBENCH_ROOT", str(broken))
+    (warning,) = build(results, tmp_path / "site", now=NOW).warnings
+    assert "no-such-page.md" in warning
+    with pytest.raises(RentbenchError, match=r"no-such-page\.md") as raised:
+        build(results, tmp_path / "strict", strict=True, now=NOW)
+    assert raised.value.hint == "the warnings name the page"

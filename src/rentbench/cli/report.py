@@ -77,6 +77,8 @@ def _build(results: Path | None, output: Path, *, strict: bool, now: str | None)
     built: Built = _builder().build(results or _DEFAULT_RESULTS, output, strict=strict, now=now)
     for item in built.rejected:
         print_line(f"left out: {item.path}: {item.reason}", style="yellow", error=True)
+    for warning in built.warnings:
+        print_line(f"warning: {warning}", style="yellow", error=True)
     if not built.results:
         print_line(
             f"no results in {results or _DEFAULT_RESULTS}: the site says so", style="yellow", error=True

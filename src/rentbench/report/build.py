@@ -47,11 +47,13 @@ class Built:
         output: The site's folder.
         results: Number of results on it.
         rejected: Files that were left out.
+        warnings: What mkdocs and this package warned of while building.
     """
 
     output: Path
     results: int
     rejected: tuple[Rejected, ...]
+    warnings: tuple[str, ...]
 
 
 def build(results: Path, output: Path, *, strict: bool = False, now: str | None = None) -> Built:
@@ -79,7 +81,7 @@ def build(results: Path, output: Path, *, strict: bool = False, now: str | None 
             msg, hint="rentbench validate names every fault; without --strict they are left out"
         )
     output.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(output) as fresh, _kept_epoch():
+    with _beside(output) as fresh, _kept_epoch(), _warnings() as warnings:
         try:
             config = load_config(str(resource("mkdocs.yml")), site_dir=str(fresh), strict=strict)
             config.extra[SETTINGS] = {"site": site}
@@ -89,10 +91,12 @@ def build(results: Path, output: Path, *, strict: bool = False, now: str | None 
             finally:
                 config.plugins.on_shutdown()
         except (Abort, ConfigurationError) as error:
-            msg = f"the site was not built: {error}"
-            raise RentbenchError(msg, hint="the warnings above name the page") from error
+            msg = "\n".join([f"the site was not built: {error}", *warnings])
+            raise RentbenchError(msg, hint="the warnings name the page" if warnings else None) from error
         _replace(output, fresh)
-    return Built(output=output, results=len(site.collection.results), rejected=rejected)
+    return Built(
+        output=output, results=len(site.collection.results), rejected=rejected, warnings=tuple(warnings)
+    )
 
 
 def _check_output(output: Path) -> None:
@@ -125,6 +129,20 @@ def _beside(output: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Collect what mkdocs warns of; without a handler of its own it would speak to nobody."""
+    collected: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: collected.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("mkdocs")
+    logger.addHandler(handler)
+    try:
+        yield collected
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
 def _kept_epoch() -> Iterator[None]:
     """Undo what the build sets for mkdocs: a later build in this process has a time of its own."""
     before = os.environ.get("SOURCE_DATE_EPOCH")
@@ -151,6 +169,3 @@ def _replace(output: Path, fresh: Path) -> None:
         old.rename(output)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-logging.getLogger("mkdocs").addHandler(logging.NullHandler())

@@ -55,8 +55,9 @@ class SiteHooks:
         site = settings.get("site") or _site(settings, Path(config.config_file_path).parent)
         # mkdocs dates its own files, such as the site map, by this.
         os.environ["SOURCE_DATE_EPOCH"] = str(int(parse_time(site.built).timestamp()))
-        for item in site.collection.rejected:
-            _log.warning("left out: %s: %s", item.path, item.reason)
+        if "site" not in settings:  # who made the site tells what was left out of it
+            for item in site.collection.rejected:
+                _log.warning("left out: %s: %s", item.path, item.reason)
         config.nav = navigation(site)
         config.copyright = f"Built {moment(site.built)} by rentbench {site.version}"
         self._site, self._shell = site, None
