@@ -298,6 +298,8 @@ def test_suites_after_a_preflight_that_failed_are_run_only_when_asked_for(
         redact=lambda text: text,
         continue_on_fail=anyway,
     )
+    assert (outcomes[0].failure is None) == (how in ("good", "failed"))
+    assert (outcomes[0].measurement is None) == (how == "no-result")
     assert [outcome.run["suite"] for outcome in outcomes] == ["preflight", "ok"][
         : 2 if later or anyway else 1
     ]
