@@ -20,7 +20,7 @@ from rentbench.driver.leftovers import Leftover, find_leftovers
 from rentbench.driver.owners import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rentbench.driver.engine import Engine
 
@@ -205,6 +205,43 @@ def test_reap_goes_on_after_what_it_cannot_tell_the_run_of(
     finally:
         with suppress(NotFound):
             nameless.remove(force=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a megabyte of space."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here: not root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kept"), [("large", "measurement.json"), ("ok", "measurement.json"), ("chatty", "log.txt")]
+)
+def test_a_full_disk_loses_nothing_of_what_was_measured(
+    docker_engine: Engine, behaviours: str, small_disk: Path, tmp_path: Path, behaviour: str, kept: str
+) -> None:
+    """Whatever it is that does not fit: what was measured, the run document, or the log."""
+    if behaviour == "ok":  # one page of memory is left: enough for the measurement, and none for run.json
+        (small_disk / "ballast").write_bytes(bytes(2**20 - 4096))
+    done = rentbench(*run_arguments(behaviours, small_disk, behaviour))
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert not list(small_disk.rglob("run.json"))
+    (leftover,) = leftovers(docker_engine, behaviours)
+    message = " ".join(done.stderr.split())
+    assert f"rentbench reap --results {small_disk}" in message
+    assert f"docker cp {leftover.name}:/results TARGET" in message
+    # With space again, here or elsewhere, everything comes out.
+    answer = reap("--results", str(tmp_path / "elsewhere"))
+    assert answer[leftover.name]["problem"] is None
+    (run,) = (tmp_path / "elsewhere").rglob("run.json")
+    assert (run.parent / kept).is_file()
+    assert leftovers(docker_engine, behaviours) == []
 
 
 def test_reap_removes_a_volume_whose_container_is_gone(

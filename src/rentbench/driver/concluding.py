@@ -10,7 +10,7 @@ from rentbench.core.errors import ErrorKind, ExitCode, RentbenchError
 from rentbench.core.status import exit_code
 from rentbench.driver.archives import unpack
 from rentbench.driver.failures import Failure, RunFailedError
-from rentbench.driver.options import options_in_force
+from rentbench.driver.options import RESULTS, options_in_force
 from rentbench.driver.results import place_measurement, place_without_measurement
 
 if TYPE_CHECKING:
@@ -90,12 +90,15 @@ def conclude(
         status: Status = measurement.document["status"] if measurement else "failed"
         run = record.document(status=status, failure=failure, measurement=measurement, redact=redact)
         write_document(folder / "run.json", run)
-    except OSError as error:
+    except (OSError, RentbenchError) as error:
         msg = f"the results cannot be written: {error}"
         hint = None
         if container is not None:
             container.keep = True
-            hint = f"they are kept: docker cp {container.name}:/results TARGET, then rentbench reap"
+            hint = (
+                f"they are kept in the container {container.name}. Once the cause is gone: rentbench reap "
+                f"--results {incoming.root}; by hand: docker cp {container.name}:{RESULTS} TARGET"
+            )
         raise RentbenchError(msg, hint=hint) from error
     return RunOutcome(folder=folder, status=status, failure=failure, measurement=measurement, run=run)
 
