@@ -145,7 +145,7 @@ def run_suite(
     log = Log()
     try:
         try:
-            container = _create(engine, plan, record, listener)
+            container = _create(engine, plan, record, listener, interrupts)
         except RunFailedError as error:
             return conclude(None, record, incoming, failure=error.failure, log=log, redact=redact)
         with container:
@@ -160,9 +160,14 @@ def run_suite(
     return outcome
 
 
-def _create(engine: Engine, plan: RunPlan, record: RunRecord, listener: Listener) -> SuiteContainer:
-    record.image = get_image(engine, plan.image, say=listener.say)
+def _create(
+    engine: Engine, plan: RunPlan, record: RunRecord, listener: Listener, interrupts: Interrupts
+) -> SuiteContainer:
+    record.image = get_image(engine, plan.image, say=listener.say, interrupts=interrupts)
     record.mark("image_ready")
+    if interrupts.count:
+        message = "the run was interrupted before its container was made"
+        raise RunFailedError(Failure(kind=ErrorKind.INTERRUPTED, message=message))
     return SuiteContainer.create(
         engine,
         name=f"rentbench-{plan.suite}-{record.id[-12:]}",

@@ -8,9 +8,10 @@ from rentbench.core.errors import ErrorKind, UsageError
 from rentbench.core.manifests import load_images
 from rentbench.core.problems import show
 from rentbench.driver.builds import local_reference
-from rentbench.driver.engine import engine_errors, find_image
-from rentbench.driver.failures import Failure, RunFailedError, engine_failure
+from rentbench.driver.engine import find_image
+from rentbench.driver.failures import Failure, RunFailedError
 from rentbench.driver.images import tree_recipe_id
+from rentbench.driver.pulls import pull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
     from rentbench.driver.engine import Engine
+    from rentbench.driver.interrupts import Interrupts
 
 __all__ = ["choose_image", "get_image"]
+
+_PATIENCE = 60.0  # seconds until a registry must answer
 
 
 def choose_image(suite: str, *, gpus: str) -> str:
@@ -36,10 +40,18 @@ def choose_image(suite: str, *, gpus: str) -> str:
     return local_reference((wanted or images)[0].name)
 
 
-def get_image(engine: Engine, reference: str, *, say: Callable[[str], None]) -> Image:
+def get_image(
+    engine: Engine, reference: str, *, say: Callable[[str], None], interrupts: Interrupts | None = None
+) -> Image:
     """Return an image that the engine has; one that is named by its digest is pulled.
 
     A tag is never pulled: what it names can change, and a local name can be anyone's on a registry.
+
+    Args:
+        engine: The engine.
+        reference: Which image.
+        say: Gets a line for each thing that the user should know.
+        interrupts: What ends a pull.
 
     Raises:
         RunFailedError: It is missing, cannot be pulled, or is for another processor.
@@ -47,7 +59,8 @@ def get_image(engine: Engine, reference: str, *, say: Callable[[str], None]) -> 
     image = find_image(engine, reference)
     if image is None and "@sha256:" in reference:
         say(f"pulling {reference}")
-        image = _pull(engine, reference)
+        pull(engine, reference, patience=_PATIENCE, interrupts=interrupts)
+        image = find_image(engine, reference)
     if image is None:
         raise RunFailedError(
             Failure(
@@ -71,14 +84,6 @@ def get_image(engine: Engine, reference: str, *, say: Callable[[str], None]) -> 
             f"{reference} was built from other files than are here; to renew it: rentbench image build {ours}"
         )
     return image
-
-
-def _pull(engine: Engine, reference: str) -> Image | None:
-    with engine_errors(f"pulling {reference}"):
-        for event in engine.client.api.pull(reference, stream=True, decode=True):
-            if "error" in event:
-                raise RunFailedError(engine_failure(event["error"], during=f"pulling {reference}"))
-    return find_image(engine, reference)
 
 
 def _missing_hint(reference: str) -> str:
