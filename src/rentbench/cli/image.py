@@ -64,6 +64,9 @@ def build(
     base: Annotated[
         str | None, typer.Option(metavar="REFERENCE", help="Base image in place of the pinned one.")
     ] = None,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="Ask the registry for the pinned base though a stand-in is here.")
+    ] = False,
     wheels: Annotated[
         Path | None,
         typer.Option(
@@ -97,6 +100,7 @@ def build(
     options = BuildOptions(
         builder=builder.value if builder else None,
         base=base,
+        pull=pull,
         wheels=wheels,
         pip_options=pip_option or (),
         mirror=mirror,

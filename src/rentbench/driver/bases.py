@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from rentbench.core.documents import sha256_file
 from rentbench.core.errors import RentbenchError
 from rentbench.driver.engine import engine_errors, find_image
-from rentbench.driver.programs import ProgramError, capture, find_program, stream
+from rentbench.driver.failures import RunFailedError
+from rentbench.driver.programs import ProgramError, find_program, stream
+from rentbench.driver.pulls import pull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Base", "debian_codename", "find_base", "make_stand_in", "stand_in_reference"]
 
-_PULL_TIMEOUT = 120.0
+_PATIENCE = 10.0  # seconds until a registry must answer
 _BOOTSTRAP_TIMEOUT = 900.0
 
 # What `debian:*-slim` leaves out, and what would differ from one making to the next, or tell of this machine.
@@ -59,15 +61,20 @@ def find_base(
     *,
     wanted: str | None = None,
     mirror: str | None = None,
+    renew: bool = False,
     say: Callable[[str], None],
 ) -> Base:
     """Return the base to build an image on, with the local engine holding it.
+
+    That is the pinned one where the engine has it, else a stand-in that was made before, else the pinned one
+    from its registry, else a new stand-in. So nobody waits twice for a registry that does not answer.
 
     Args:
         engine: The local engine.
         manifest: The image to build.
         wanted: A reference that replaces the manifest's base.
         mirror: Where the stand-in's packages come from; mmdebstrap's own choice by default.
+        renew: Ask the registry for the pinned base although a stand-in is here.
         say: Gets a line for each thing that the user should know.
 
     Raises:
@@ -80,12 +87,19 @@ def find_base(
             raise RentbenchError(msg, hint="docker images shows what is here")
         return found
     pinned = f"{manifest.base_reference}@{manifest.base_digest}"
-    found = _local(engine, pinned) or _pulled(engine, pinned, say)
+    found = _local(engine, pinned)
     if found is not None:
         return found
-    say(f"building on a stand-in for {manifest.base_reference} from Debian's packages: another recipe id")
-    reference = stand_in_reference(manifest)
-    return _local(engine, reference) or make_stand_in(engine, manifest, mirror=mirror, say=say)
+    stand_in = _local(engine, stand_in_reference(manifest))
+    if stand_in is None or renew:
+        found = _pulled(engine, pinned, say)
+        if found is not None:
+            return found
+    say(
+        f"building on a stand-in for {manifest.base_reference} from Debian's packages: another recipe id "
+        "(--pull asks the registry for the pinned base)"
+    )
+    return stand_in or make_stand_in(engine, manifest, mirror=mirror, say=say)
 
 
 def stand_in_reference(manifest: ImageManifest) -> str:
@@ -147,7 +161,7 @@ def make_stand_in(
 
 def debian_codename(manifest: ImageManifest) -> str:
     """Return the name of Debian's release in an image's base: `bookworm` of `debian:bookworm-slim`."""
-    return manifest.base_reference.partition(":")[2].removesuffix("-slim")
+    return manifest.base_reference.rpartition("/")[2].partition(":")[2].removesuffix("-slim")
 
 
 def _local(engine: Engine, reference: str) -> Base | None:
@@ -159,12 +173,11 @@ def _local(engine: Engine, reference: str) -> Base | None:
 
 
 def _pulled(engine: Engine, reference: str, say: Callable[[str], None]) -> Base | None:
-    # By the program, not the SDK: a pull that hangs can be ended by its time limit.
     try:
         say(f"pulling {reference}")
-        capture(["docker", "pull", "--quiet", reference], timeout=_PULL_TIMEOUT)
-    except ProgramError as error:
-        say(f"{reference} cannot be pulled: {error.last_words or error.message}")
+        pull(engine, reference, patience=_PATIENCE)
+    except RunFailedError as error:
+        say(f"{reference} cannot be pulled: {error.message}")
         return None
     return _local(engine, reference)
 

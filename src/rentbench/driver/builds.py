@@ -40,6 +40,7 @@ class BuildOptions:
     Attributes:
         builder: None chooses buildah where it is installed.
         base: A reference that replaces the manifest's base.
+        pull: Ask the registry for the pinned base although a stand-in is here.
         wheels: Folder with the lock's wheels; None keeps one in the user's cache and fills it.
         pip_options: What pip is told when it fills the folder.
         mirror: URL of a Debian mirror; `{snapshot}` in it is replaced by the day, which pins the packages.
@@ -53,6 +54,7 @@ class BuildOptions:
 
     builder: Builder | None = None
     base: str | None = None
+    pull: bool = False
     wheels: Path | None = None
     pip_options: Sequence[str] = ()
     mirror: str | None = None
@@ -104,7 +106,7 @@ def build_image(
         RentbenchError: Base, wheels or builder are missing, or the build fails.
     """
     mirror, snapshot = _pin(manifest, options)
-    base = find_base(engine, manifest, wanted=options.base, mirror=mirror, say=say)
+    base = find_base(engine, manifest, wanted=options.base, mirror=mirror, renew=options.pull, say=say)
     recipe = read_recipe(manifest, base=base.id, debian_snapshot=snapshot)
     reference = local_reference(manifest.name, recipe.id)
     names = [reference, local_reference(manifest.name), *options.tags]
