@@ -1,4 +1,4 @@
-"""The images for GPUs, as far as they can be tried without one. Skipped where they are not built: gigabytes."""
+"""The images for GPUs, as far as they can be tried without one; skipped where they are not built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rentbench.core.manifests import ImageManifest, load_images
+from rentbench.core.manifests import ImageManifest, load_images, load_suites
 from rentbench.core.scan import validate_paths
 from rentbench.driver.builds import local_reference
 from rentbench.driver.engine import Engine, find_image
@@ -149,7 +149,8 @@ def test_a_suite_runs_confined_as_the_driver_does_it(
     assert record["container"]["user"] == "12345:54321"
     assert record["container"]["read_only_root"]
     assert record["container"]["capabilities_dropped"] == ["ALL"]
-    assert record["container"]["network"] == "none"
+    needs_network = load_suites()[suite].needs.network
+    assert record["container"]["network"] == ("bridge" if needs_network else "none")
     measurement = json.loads((folder / "measurement.json").read_text())
     assert measurement["recipe_id"] == image.recipe_id
     assert measurement["runner"] == "container"

@@ -3,8 +3,8 @@
 Standard library only: the tests feed this file to the Python inside an image.
 
 nvcc puts its output into the section `.nv_fatbin`, as a row of containers, each with a row of entries. NVIDIA
-does not publish the layout; the offsets are right where what is found equals the list that torch was built
-with, which is tested. The layout is checked at every step, so that another one is an error, not an empty answer.
+does not publish the layout; the offsets are right where what is found equals the list that torch was built with,
+which is tested. Every step checks the layout, so that another one is an error and not an empty answer.
 """
 
 from __future__ import annotations
