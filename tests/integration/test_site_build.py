@@ -112,6 +112,7 @@ def test_a_result_page_holds_everything_of_its_documents(site, results):
     assert sum(tag == "svg" and attributes.get("role") == "img" for tag, attributes in page.elements) == 6
     for expected in (
         "power cap (31 samples)",
+        "Energy of the whole run, waiting and cooling included",
         "not readable in a container",
         "6.8.0-60-generic",
         "gemm: 52 cases",
@@ -399,3 +400,25 @@ def test_what_mkdocs_warns_of_is_told(root, results, tmp_path, monkeypatch):
     with pytest.raises(RentbenchError, match=r"no-such-page\.md") as raised:
         build(results, tmp_path / "strict", strict=True, now=NOW)
     assert raised.value.hint == "the warnings name the page"
+
+
+def test_why_something_is_missing_is_told_in_the_documents_words_or_not_at_all(tmp_path):
+    case = synthetic.case({"op": "copy"}, [synthetic.measured("bandwidth", "GB/s", "higher", [1.0])])
+    told = {
+        "/host/topology": "the run used the CPU alone",
+        "/recipe_id": "the image names no recipe",
+    }
+    document = synthetic.measurement(
+        1, "gemm", [], [case], data=None, recipe_id=None,
+        unavailable=[{"path": path, "reason": reason} for path, reason in told.items()],
+    )  # fmt: skip
+    synthetic.put(tmp_path / "results", document, run_number=101)
+    site = build(tmp_path / "results", tmp_path / "site", strict=True, now=NOW).output
+    text = " ".join(read_page(site / "results" / f"{document['id']}.html").text.replace("—", " — ").split())
+    text = text.partition("What could not be known")[0]
+    assert f"GPU — {told['/host/topology']}" in text
+    assert f"Recipe id — {told['/recipe_id']}" in text
+    for label in ("Weights", "Data", "07:59:40 UTC"):
+        assert f"{label} — not recorded" in text
+    for claim in ("no model", "reads no data", "No GPU was found", "outside an image"):
+        assert claim not in text

@@ -10,7 +10,7 @@ from rentbench.report.format import MISSING, byte_count, moment, number, quantit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Fact", "Reasons", "container_facts", "gpu_facts", "host_facts", "run_facts"]
+__all__ = ["Fact", "Reasons", "container_facts", "gpu_facts", "host_facts", "reason", "run_facts"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,11 @@ class Reasons:
                 return str(self._by_path[place])
             place = place.rpartition("/")[0]
         return ""
+
+
+def reason(document: Mapping[str, Any], path: str) -> str:
+    """Return why a document has null at a JSON pointer, in its own words, else `not recorded`."""
+    return Reasons(document).why(path) or "not recorded"
 
 
 def host_facts(document: Mapping[str, Any]) -> list[Fact]:

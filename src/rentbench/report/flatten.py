@@ -56,6 +56,7 @@ def flatten(measurement: dict[str, Any] | None, run: dict[str, Any] | None, sour
         sources=sources,
         image_reference=image.get("reference"),
         image_digest=image.get("digest"),
+        container=run["container"] if run else None,
         provider=run["provider"] if run else None,
         price_recorded=bool(run and run["price"]),
     )
@@ -114,6 +115,7 @@ def _without_measurement(run: Mapping[str, Any], sources: Sources) -> Result:
         sources=sources,
         image_reference=run["image"]["reference"],
         image_digest=run["image"]["digest"],
+        container=run["container"],
         provider=run["provider"],
         price_recorded=bool(run["price"]),
     )

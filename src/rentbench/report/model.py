@@ -6,7 +6,7 @@ The two documents themselves are read again when a result's page is written.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,11 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """One run of one suite on one host."""
+    """One run of one suite on one host.
+
+    Attributes:
+        container: The container's options in force, as the run document holds them.
+    """
 
     id: str
     sources: Sources
@@ -131,6 +135,7 @@ class Result:
     recipe_id: str | None
     image_reference: str | None
     image_digest: str | None
+    container: Mapping[str, Any] | None
     provider: str | None
     price_recorded: bool
 

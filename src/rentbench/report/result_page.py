@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rentbench.core.documents import read_bytes, sha256_bytes
 from rentbench.report.facts import container_facts, gpu_facts, host_facts, run_facts
 from rentbench.report.load import read_again
+from rentbench.report.reproduce import command_of
 from rentbench.report.sparkline import HEIGHT, WIDTH, sparklines
 from rentbench.report.tables import case_text, metric_of
 from rentbench.report.text import shorten
-from rentbench.report.views import command_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +103,7 @@ def result_html(
         "metric_title": lambda item: (
             metric_of(item["metric"], manifest, item["unit"], item["direction"]).title
         ),
-        "command": command_of(result, suite),
+        "command": command_of(result, manifest),
         "published": published,
         "log": _log(result.sources.path) if "log.txt" in published.files else None,
         "tails": _log_tails(measurement, run, manifest),

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from rentbench.core.resources import resource
 from rentbench.report import format as formats
 from rentbench.report.compare import labels
+from rentbench.report.facts import reason
 from rentbench.report.headline import confidence, count
 from rentbench.report.tables import case_text
 from rentbench.report.text import clean
@@ -52,6 +53,7 @@ def environment() -> Environment:
         moment=formats.moment,
         number=formats.number,
         quantity=formats.quantity,
+        reason=reason,
         scalar=formats.scalar,
         unit_text=formats.unit_text,
     )

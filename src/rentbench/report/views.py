@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from rentbench.report.format import MISSING
 from rentbench.report.headline import count, summary
 from rentbench.report.load import read_again
 from rentbench.report.pivot import pivots
+from rentbench.report.reproduce import Command, command_of
 from rentbench.report.tables import case_text, parts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rentbench.report.site import Suite
     from rentbench.report.tables import Part
 
-__all__ = ["Command", "Drawing", "GroupView", "Machine", "PartView", "SuiteView", "command_of", "suite_view"]
+__all__ = ["Drawing", "GroupView", "Machine", "PartView", "SuiteView", "suite_view"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +65,6 @@ class Machine:
     result: Result
     gpus: tuple[list[Fact], ...]
     host: list[Fact]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """How to run the same thing: a command to copy, or a reason why there is none."""
-
-    result: Result
-    text: str
-    note: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,46 +123,8 @@ def suite_view(suite: Suite, cache: ChartCache) -> SuiteView:
         cautions=tuple(_cautions(leading)) if leading else (),
         machines=tuple(_machine(result) for result in current),
         software=_software(current),
-        commands=tuple(command_of(result, suite) for result in current),
+        commands=tuple(command_of(result, manifest) for result in current),
     )
-
-
-def command_of(result: Result, suite: Suite | None) -> Command:
-    """Return the `docker run` that repeats a result: image by digest, preset, seed, repeats, settings."""
-    if result.runner == "process":
-        return Command(
-            result=result, text="", note="It ran outside an image: no container repeats it exactly."
-        )
-    if result.image_reference is None:
-        return Command(
-            result=result,
-            text="",
-            note="No run.json stands beside it, so the image that was used is not known.",
-        )
-    image = result.image_reference
-    note = ""
-    if result.image_digest:
-        image = f"{image.partition('@')[0]}@{result.image_digest}"
-    else:
-        recipe = f" with recipe id {result.recipe_id}" if result.recipe_id else ""
-        note = f"The image was never pushed, so it has no digest: build it{recipe} first."
-    gpus = "" if result.device is not None and result.device.count == 0 else "--gpus all "
-    options = [f"--preset {result.preset}"]
-    if result.repeats is not None and result.seed is not None:
-        options += [f"--repeats {result.repeats}", f"--seed {result.seed}"]
-    preset = suite.manifest.presets.get(result.preset) if suite else None
-    changed = {
-        name: value
-        for name, value in result.settings.items()
-        if preset is None or preset.settings.get(name) != value
-    }
-    options += [f"--set {shlex.quote(f'{name}={_plain(value)}')}" for name, value in changed.items()]
-    text = (
-        "mkdir -p results && "
-        f'docker run --rm {gpus}--user "$(id -u):$(id -g)" -v "$PWD/results:/results" \\\n'
-        f"  {shlex.quote(image)} \\\n  {result.suite} {' '.join(options)}"
-    )
-    return Command(result=result, text=text, note=note)
 
 
 def _group_view(group: Group, suite: Suite, cache: ChartCache) -> GroupView:
@@ -249,7 +202,3 @@ def _machine(result: Result) -> Machine:
 def _software(results: Sequence[Result]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     names = sorted({name for result in results for name in result.software}, key=str.lower)
     return tuple((name, tuple(result.software.get(name, MISSING) for result in results)) for name in names)
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,27 +13,32 @@ from rentbench.report.load import load
 from rentbench.report.model import Collection, Sources
 from rentbench.report.pages import navigation
 from rentbench.report.readme import method
+from rentbench.report.reproduce import command_of
 from rentbench.report.site import build_time, make_site
-from rentbench.report.views import command_of, suite_view
+from rentbench.report.views import suite_view
 
 SOURCES = Sources(root=None, folder="x", measurement="measurement.json", run="run.json", run_note=None)
 
 
-def pair(settings=None, image=None, gpus=(synthetic.H200,), **members):
-    cases = [synthetic.case({"op": "copy"}, [synthetic.measured("bandwidth", "GB/s", "higher", [1.0])])]
+def pair(
+    settings=None, image=None, gpus=(synthetic.H200,), grid=({"op": "copy"},), container=None, **members
+):
+    figures = [synthetic.measured("bandwidth", "GB/s", "higher", [1.0])]
+    cases = [synthetic.case(dict(parameters), figures) for parameters in grid]
     parameters = {"seed": 42, "repeats": 3, "settings": {"seconds": 30} | (settings or {})}
     document = synthetic.measurement(
         1, "gemm", [synthetic.gpu(kind) for kind in gpus], cases, parameters=parameters, **members
     )
     run = synthetic.run(101, document, "sha256:" + "0" * 64)
     run["image"] |= image or {}
+    run["container"] |= container or {}
     return document, run
 
 
 def command(gemm, **how):
+    how.setdefault("grid", gemm.cases("standard"))
     document, run = pair(**how)
-    site = make_site(Collection(results=(), rejected=()), {"gemm": gemm}, "2026-11-30T12:00:00Z")
-    return command_of(flatten(document, run, SOURCES), site.suites["gemm"])
+    return command_of(flatten(document, run, SOURCES), gemm)
 
 
 def test_the_command_names_image_by_digest_and_what_was_asked_for(gemm):
@@ -58,9 +63,40 @@ def test_an_image_without_digest_is_said_to_have_none(gemm):
     assert "never pushed" in made.note
 
 
-def test_no_command_is_made_up_for_a_run_outside_an_image(gemm):
+def test_a_run_outside_an_image_gets_no_invented_image(gemm):
     made = command(gemm, runner="process", recipe_id=None)
-    assert (made.text, "outside an image" in made.note) == ("", True)
+    assert shlex.split(made.text)[:4] == ["python", "-m", "rentbench.harness", "gemm"]
+    assert "docker" not in made.text
+    assert "rentbench image build" in made.note
+
+
+def harness_cases(words):
+    return [words[at + 1] for at, word in enumerate(words) if word == "--case"]
+
+
+def test_a_subset_of_the_cases_is_repeated_as_such(gemm):
+    planned = gemm.cases("standard")
+    products = [case for case in planned if case.get("dtype") == "bf16"]
+    assert 1 < len(products) < len(planned)
+    assert harness_cases(shlex.split(command(gemm, grid=products).text)) == ["op=matmul,dtype=bf16"]
+    ends = [products[0], next(case for case in planned if case.get("dtype") == "fp16")]
+    named = harness_cases(shlex.split(command(gemm, grid=ends).text))
+    assert [dict(pair.split("=") for pair in text.split(","))["dtype"] for text in named] == ["bf16", "fp16"]
+
+
+def test_cases_of_another_version_of_the_suite_are_all_named(gemm):
+    words = shlex.split(command(gemm, suite={"name": "gemm", "version": "0.9.0"}).text)
+    assert len(harness_cases(words)) == len(gemm.cases("standard"))
+
+
+def test_the_container_is_as_closed_as_it_was(gemm):
+    words = shlex.split(command(gemm).text)
+    for option in ("--read-only", "--init", "no-new-privileges", "ALL"):
+        assert option in words
+    assert words[words.index("--network") + 1] == "none"
+    words = shlex.split(command(gemm, container={"network": "a b", "read_only_root": False}).text)
+    assert words[words.index("--network") + 1] == "a b"
+    assert "--read-only" not in words
 
 
 def test_hostile_image_names_are_quoted_for_the_shell(gemm):
