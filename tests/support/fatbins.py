@@ -3,7 +3,7 @@
 Standard library only: the tests feed this file to the Python inside an image.
 
 nvcc puts its output into the section `.nv_fatbin`, as a row of containers, each with a row of entries. NVIDIA
-does not publish the layout; the offsets are right where what is found equals what torch says it was built for,
+does not publish the layout; the offsets are right where what is found equals what torch says of itself,
 which is tested. Every step checks the layout, so that another one is an error and not an empty answer.
 """
 
