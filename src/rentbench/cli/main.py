@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import pkgutil
 import sys
 from importlib.metadata import version
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 import rentbench.cli
-from rentbench.cli.console import print_error, print_line
+from rentbench.cli.console import print_error, print_json, print_line
 from rentbench.core.errors import ExitCode, RentbenchError
 
 __all__ = ["create_app", "main"]
@@ -43,9 +44,14 @@ def create_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line and exit: with the command's own code, or with that of the error's class."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="backslashreplace")  # a file's name may not fit the terminal's encoding
     try:
         create_app()()
     except RentbenchError as error:
+        if "--json" in sys.argv:  # what reads JSON gets JSON
+            print_json({"error": {"message": error.message, "hint": error.hint}})
         print_error(error)
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:

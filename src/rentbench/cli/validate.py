@@ -30,7 +30,10 @@ def register(app: typer.Typer) -> None:
 def validate(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Documents, folders to search, or - for standard input."),
+        # Whether it can be read is found later: one that cannot must not hide the others.
+        typer.Argument(
+            metavar="PATH...", help="Documents, folders to search, or - for standard input.", readable=False
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -59,7 +62,9 @@ def validate(
 def upgrade(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Documents of an older format, or folders of them."),
+        typer.Argument(
+            metavar="PATH...", help="Documents of an older format, or folders of them.", readable=False
+        ),
     ],
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the new documents go; nothing there is overwritten.")
@@ -82,8 +87,9 @@ def _reports(paths: Sequence[Path]) -> Iterator[Report]:
     from rentbench.core.validation import check_bytes
 
     if Path("-") in paths:
-        # One byte more than is allowed, so that the reader can say that it is too much.
-        yield check_bytes(sys.stdin.buffer.read(MAX_BYTES + 1), source="standard input")
+        # One byte more than is allowed, so that the reader can say that it is too much. Closed is empty.
+        content = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+        yield check_bytes(content, source="standard input")
     yield from validate_paths(path for path in paths if path != Path("-"))
 
 

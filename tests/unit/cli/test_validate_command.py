@@ -188,3 +188,51 @@ def test_what_cannot_be_upgraded_is_said(
     assert message in outcome.err
     assert str(path) in outcome.err
     assert not (tmp_path / "new").exists()
+
+
+def run_in_shell(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", script],
+        env={**os.environ, "PYTHON": sys.executable, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+COMMAND = '"$PYTHON" -c "from rentbench.cli.main import main; main()"'
+
+
+def test_a_closed_standard_input_is_unusable() -> None:
+    ended = run_in_shell(f"{COMMAND} validate - <&-")
+    assert ended.returncode == 2, ended.stderr
+    assert "standard input is empty" in ended.stdout
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "é 日本.json").touch()
+    ended = run_in_shell(f"{COMMAND} validate '{tmp_path}'", PYTHONIOENCODING="ascii")
+    assert ended.returncode == 2, ended.stderr
+    assert r"\xe9 \u65e5\u672c.json is empty" in ended.stdout
+
+
+def test_a_path_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    """Root can read every file, so as root the command runs without that right."""
+    closed = tmp_path / "closed.json"
+    closed.write_text("{}")
+    closed.chmod(0)
+    rights = "-dac_override,-dac_read_search"
+    lower = "" if os.getuid() else f"setpriv --bounding-set {rights} --inh-caps {rights} "
+    ended = run_in_shell(f"{lower}{COMMAND} validate --json '{closed}' '{VALID}'")
+    found = json.loads(ended.stdout)
+    assert (ended.returncode, found["summary"]) == (
+        2,
+        {"documents": 2, "valid": 1, "invalid": 0, "unusable": 1},
+    )
+
+
+def test_an_error_of_a_json_command_is_json_too() -> None:
+    ended = run_in_shell(f"{COMMAND} reap --json", DOCKER_HOST="unix:///nowhere.sock")
+    assert ended.returncode == 3
+    assert "no Docker engine answers" in json.loads(ended.stdout)["error"]["message"]
