@@ -47,9 +47,9 @@ class RunOutcome:
     @property
     def exit_code(self) -> ExitCode:
         """The exit code that the run alone would have."""
-        if self.failure is not None:
-            return ExitCode.USAGE if self.failure.kind is ErrorKind.USAGE else ExitCode.FAILED
-        return exit_code(self.status)
+        if self.failure is None or self.status == "partial":
+            return exit_code(self.status)
+        return ExitCode.USAGE if self.failure.kind is ErrorKind.USAGE else ExitCode.FAILED
 
 
 def conclude(

@@ -14,14 +14,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Counts the signals that ask to stop while it is entered. Only for the main thread, as Python has it."""
+    """Counts the signals that ask to stop while it is entered. Only for the main thread, as Python has it.
+
+    A signal that was ignored before stays ignored: that is how `nohup` lets a run outlive its terminal.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        self._before = {
+            number: signal.signal(number, self._note)
+            for number in _SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
         return self
 
     def __exit__(
