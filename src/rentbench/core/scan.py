@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.problems import Problem, show
+from rentbench.core.run_versions import run_version
 from rentbench.core.validation import Report, check_file
 
 if TYPE_CHECKING:
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_paths"]
 
-_NAMED = ("measurement.json", "run.json", "suite.toml", "image.toml")
+_NAMED = ("measurement.json", "suite.toml", "image.toml")
 
 
 def validate_paths(paths: Iterable[Path]) -> Iterator[Report]:
     """Yield a report of each document in files and folders, as they are found.
 
     A folder is searched to its end, but not through links and not in hidden folders: for `measurement.json`,
-    `run.json`, `suite.toml`, `image.toml`, and other JSON files that say they are a document. What a
-    measurement lists as its artifacts is no document. An id that was seen before is a fault.
+    `run.json` and its later versions, `suite.toml`, `image.toml`, and other JSON files that say they are a
+    document. What a measurement lists as its artifacts is no document. An id that was seen before is a fault,
+    except among the versions of one run.
     """
     seen_files: set[str] = set()
     seen_ids: dict[tuple[Kind, str], str] = {}
@@ -57,16 +59,21 @@ def _validate_folder(root: Path) -> Iterator[Report]:
         artifacts: set[str] = set()
         # A measurement comes first: it says which files beside it are its raw outputs.
         for name in sorted(files, key=lambda name: (name != "measurement.json", name)):
-            if name in artifacts or not (name in _NAMED or (name.endswith(".json") and name[0] != ".")):
+            if name in artifacts or not (_is_named(name) or (name.endswith(".json") and name[0] != ".")):
                 continue
             report = check_file(Path(place, name))
             if name == "measurement.json" and report.document is not None:
                 artifacts = _artifact_names(report.document)
-            if name in _NAMED or not _says_nothing(report):
+            if _is_named(name) or not _says_nothing(report):
                 yield report
     for error in unreadable:
         message = f"{error.filename} cannot be searched: {error.strerror}"
         yield Report(source=str(error.filename), unusable=message)
+
+
+def _is_named(name: str) -> bool:
+    """Say whether a file must be a document, by its name."""
+    return name in _NAMED or run_version(name) is not None
 
 
 def _says_nothing(report: Report) -> bool:
@@ -79,7 +86,7 @@ def _artifact_names(measurement: Mapping[str, Any]) -> set[str]:
     artifacts = measurement.get("artifacts")
     entries = artifacts if isinstance(artifacts, list) else []
     names = (entry.get("name") for entry in entries if isinstance(entry, dict))
-    return {name for name in names if isinstance(name, str)} - set(_NAMED)
+    return {name for name in names if isinstance(name, str) and not _is_named(name)}
 
 
 def _with_unique_id(report: Report, seen: dict[tuple[Kind, str], str]) -> Report:
@@ -87,9 +94,15 @@ def _with_unique_id(report: Report, seen: dict[tuple[Kind, str], str]) -> Report
     if report.kind is None or not isinstance(identifier, str):
         return report
     first = seen.setdefault((report.kind, identifier), report.source)
-    if first == report.source:
+    if first == report.source or _versions_of_one_run(first, report.source):
         return report
     problem = Problem(
         pointer="/id", message=f"is {show(identifier)}, which {first} has too", allowed="an id of its own"
     )
     return replace(report, problems=(*report.problems, problem))
+
+
+def _versions_of_one_run(first: str, second: str) -> bool:
+    """Say whether two files are versions of one run; whether they follow each other is checked elsewhere."""
+    (one, name), (other, other_name) = os.path.split(first), os.path.split(second)
+    return one == other and run_version(name) is not None and run_version(other_name) is not None

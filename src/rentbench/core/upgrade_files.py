@@ -1,7 +1,7 @@
 """Upgrades of whole result folders: the old ones stay as they are, new ones are written elsewhere.
 
-The unit is a result's folder, because its two documents belong together: a run cites the hash of the
-measurement, which an upgrade changes.
+The unit is a result's folder, because its documents belong together: a run cites the hash of the measurement
+and of the run that it replaces, which an upgrade changes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from rentbench.core.documents import read_document, render_document
 from rentbench.core.errors import InvalidDocumentError, UnusableInputError
 from rentbench.core.files import sha256_bytes, sha256_file, write_new
 from rentbench.core.folder_rules import is_result_folder
+from rentbench.core.run_versions import run_version
 from rentbench.core.schemas import kind_of
 from rentbench.core.upgrade import upgrade
 from rentbench.core.validation import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Upgraded", "upgrade_path"]
 
-_MEASUREMENT, _RUN = "measurement.json", "run.json"
+_MEASUREMENT = "measurement.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +57,21 @@ def upgrade_path(path: Path, output: Path) -> Iterator[Upgraded]:
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where it may not look
         for place, folders, files in os.walk(path):
             folders.sort()
-            names = [name for name in (_MEASUREMENT, _RUN) if name in files]
+            names = _documents(files)
             folder = Path(place)
             if names:
                 yield from _upgrade_folder(folder, names, _target(folder, path, output))
-    elif path.name in (_MEASUREMENT, _RUN):
+    elif _documents([path.name]):
         folder = path.parent
-        names = [name for name in (_MEASUREMENT, _RUN) if os.path.lexists(folder / name)]
-        yield from _upgrade_folder(folder, names, _target(folder, folder, output))
+        yield from _upgrade_folder(folder, _documents(os.listdir(folder)), _target(folder, folder, output))  # noqa: PTH208
     else:
         yield from _upgrade_folder(path.parent, [path.name], output)
+
+
+def _documents(names: Iterable[str]) -> list[str]:
+    """Return the documents of a result among file names: the measurement, then the runs from the first on."""
+    found = {name: 0 if name == _MEASUREMENT else run_version(name) for name in names}
+    return [name for _, name in sorted((order, name) for name, order in found.items() if order is not None)]
 
 
 def _target(folder: Path, root: Path, output: Path) -> Path:
@@ -82,8 +88,10 @@ def _upgrade_folder(folder: Path, names: list[str], target: Path) -> Iterator[Up
     if upgraded == documents:
         yield from (Upgraded(source=folder / name, target=None) for name in names)
         return
-    if _MEASUREMENT in upgraded and _RUN in upgraded:
-        _cite_again(upgraded[_RUN], sha256_file(folder / _MEASUREMENT), upgraded[_MEASUREMENT])
+    hashes: dict[str, str] = {}  # new by old, of what a later document may cite
+    for name, document in upgraded.items():
+        _cite_again(document, hashes)
+        hashes[sha256_file(folder / name)] = sha256_bytes(render_document(document))
     for name, document in upgraded.items():
         problems = check(document, kind_of(document))
         if problems:
@@ -105,11 +113,13 @@ def _upgrade(document: dict[str, Any], path: Path) -> dict[str, Any]:
         raise type(error)(msg, hint=error.hint) from error
 
 
-def _cite_again(run: dict[str, Any], old_hash: str, measurement: dict[str, Any]) -> None:
-    """Let a run cite the upgraded measurement, if it cited the old one rightly."""
-    citation = run.get("measurement")
-    if isinstance(citation, dict) and citation.get("sha256") == old_hash:
-        citation["sha256"] = sha256_bytes(render_document(measurement))
+def _cite_again(document: dict[str, Any], hashes: Mapping[str, str]) -> None:
+    """Let a run cite the upgraded measurement and run before it, if it cited the old ones rightly."""
+    citation = document.get("measurement")
+    if isinstance(citation, dict) and citation.get("sha256") in hashes:
+        citation["sha256"] = hashes[citation["sha256"]]
+    if document.get("replaces") in hashes:
+        document["replaces"] = hashes[document["replaces"]]
 
 
 def _copy(source: Path, target: Path) -> None:

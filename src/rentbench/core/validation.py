@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from rentbench.core.manifest_rules import manifest_problems
 from rentbench.core.manifests import SuiteManifest, load_suites
 from rentbench.core.problems import Problem, show
 from rentbench.core.resources import resources_root
+from rentbench.core.run_versions import run_version, version_problems
 from rentbench.core.schemas import Kind, kind_of
 from rentbench.core.semantics import measurement_problems, run_problems
 from rentbench.core.structure import MAX_PROBLEMS, schema_problems
@@ -29,7 +30,6 @@ __all__ = ["Problem", "Report", "check", "check_bytes", "check_file"]
 # What a file must be, by its name; any other says itself what it is.
 _KIND_OF_NAME: dict[str, Kind] = {
     "measurement.json": "measurement",
-    "run.json": "run",
     "suite.toml": "suite",
     "image.toml": "image",
 }
@@ -96,14 +96,17 @@ def check_bytes(raw: bytes, *, source: str, folder: Path | None = None) -> Repor
 def check_file(path: Path) -> Report:
     """Return what validation finds about a file, by its name, its content and what lies beside it."""
     source = str(path)
-    kind = _KIND_OF_NAME.get(path.name)
+    kind: Kind | None = "run" if run_version(path.name) else _KIND_OF_NAME.get(path.name)
     try:
         document = read_toml(path) if path.suffix == ".toml" else read_document(path)
     except UnusableInputError as error:
         return Report(source=source, kind=kind, unusable=error.message)
     # A manifest belongs to its folder only under its own name.
     folder = None if path.suffix == ".toml" and kind is None else path.parent
-    return _report(document, source, kind, folder)
+    report = _report(document, source, kind, folder)
+    if report.kind == "run" and report.valid:
+        report = replace(report, problems=tuple(version_problems(document, path)))
+    return report
 
 
 def _report(document: dict[str, Any], source: str, kind: Kind | None, folder: Path | None) -> Report:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rentbench.core.documents import read_bytes, read_document, sha256_bytes
 from rentbench.core.errors import RentbenchError, UnusableInputError
+from rentbench.core.run_versions import run_version
 from rentbench.core.schemas import Kind, kind_of
 from rentbench.core.validation import check
 from rentbench.report.flatten import flatten
@@ -72,13 +73,9 @@ def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield every folder below `root` that holds documents; links are not followed."""
     for path, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        documents = sorted(name for name in files if name == MEASUREMENT or _is_run(name))
+        documents = sorted(name for name in files if name == MEASUREMENT or run_version(name) is not None)
         if documents:
             yield Path(path), documents
-
-
-def _is_run(name: str) -> bool:
-    return name.startswith("run") and name.endswith(".json")
 
 
 def _result(root: Path, folder: Path, names: list[str], rejected: list[Rejected]) -> Result | None:
@@ -90,7 +87,7 @@ def _result(root: Path, folder: Path, names: list[str], rejected: list[Rejected]
             return None  # the run beside it cites a document that nobody can trust
         measurement, measurement_hash = read
     run_name, run, run_hash, run_note = _newest_run(
-        folder, relative, [name for name in names if _is_run(name)], rejected
+        folder, relative, [name for name in names if run_version(name) is not None], rejected
     )
     if measurement is None and run is None:
         return None

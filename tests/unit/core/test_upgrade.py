@@ -107,6 +107,18 @@ def test_a_run_that_cited_something_else_is_not_made_right(tmp_path: Path) -> No
     assert [report.problems[0].pointer for report in invalid] == ["/measurement/sha256"]
 
 
+def test_later_versions_of_a_run_follow_their_upgraded_ones(tmp_path: Path) -> None:
+    folder, _ = write_result(tmp_path / "results")
+    age(folder)
+    run = read_document(folder / "run.json")
+    write_document(folder / "run.2.json", run | {"replaces": sha256_file(folder / "run.json"), "region": "x"})
+    outcomes = list(upgrade_path(folder, tmp_path / "new"))
+    assert [outcome.source.name for outcome in outcomes] == ["measurement.json", "run.json", "run.2.json"]
+    target = tmp_path / "new" / folder.relative_to(tmp_path / "results")
+    assert read_document(target / "run.2.json")["replaces"] == sha256_file(target / "run.json")
+    assert all(report.valid for report in validate_paths([tmp_path / "new"]))
+
+
 def test_present_documents_are_left_alone(tmp_path: Path) -> None:
     write_result(tmp_path / "results")
     outcomes = list(upgrade_path(tmp_path / "results", tmp_path / "new"))

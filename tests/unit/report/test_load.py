@@ -114,16 +114,16 @@ def test_the_version_of_a_run_that_none_replaces_is_taken(tmp_path):
     digest = write_document(folder / "run-copy.json", first)
     (folder / "run-copy.json").unlink()
     completed = first | {"replaces": digest, "region": "somewhere"}
-    write_document(folder / "run-2.json", completed)
+    write_document(folder / "run.2.json", completed)
     (result,) = load(tmp_path).results
-    assert result.sources.run == "run-2.json"
+    assert result.sources.run == "run.2.json"
     assert read_again(result)[1]["region"] == "somewhere"
 
 
 def test_two_newest_versions_of_a_run_are_refused(tmp_path):
     folder = put(tmp_path, 1)
     first = json.loads((folder / "run.json").read_text())
-    write_document(folder / "run-2.json", first | {"region": "somewhere"})
+    write_document(folder / "run.2.json", first | {"region": "somewhere"})
     collection = load(tmp_path)
     assert "2 versions of the run claim to be the newest" in collection.rejected[0].reason
     assert collection.results[0].sources.run is None
