@@ -82,6 +82,11 @@ def _parameter_problems(parameter: Parameter, content: Mapping[str, Any]) -> Ite
     place = ("parameters", parameter.name)
     if parameter.unit is not None:
         yield from unit_problem(parameter.unit, *place, "unit")
+    if parameter.apart and parameter.kind != "case":
+        # Runs with different settings are kept apart anyway.
+        yield Problem(
+            pointer=pointer(*place, "apart"), message="is for case parameters only", allowed="false"
+        )
     for bound, types in _BOUNDS.items():
         if bound in content and parameter.type not in types:
             yield Problem(

@@ -95,6 +95,11 @@ class SuiteManifest:
     presets: Mapping[str, Preset]
     folder: Path
 
+    @property
+    def apart(self) -> frozenset[str]:
+        """Names of the parameters whose values are never compared with each other."""
+        return frozenset(name for name, parameter in self.parameters.items() if parameter.apart)
+
     def cases(self, preset: str) -> list[dict[str, Scalar]]:
         """Return the cases of a preset: the product of each grid's lists, grid after grid, each case once.
 

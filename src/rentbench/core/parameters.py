@@ -30,7 +30,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """Something that a case consists of (`case`), or that a run can set for all its cases (`setting`)."""
+    """Something that a case consists of (`case`), or that a run can set for all its cases (`setting`).
+
+    Attributes:
+        apart: Cases that differ in it are different measurements, and are never compared with each other.
+    """
 
     name: str
     kind: ParameterKind
@@ -41,6 +45,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     max_length: int | None = None
+    apart: bool = False
 
     def fits(self, value: Scalar) -> bool:
         """Say whether the parameter may have a value."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rentbench.core.ids import slug
-from rentbench.report.tables import KEPT_APART, case_text, named
+from rentbench.report.tables import apart_text, case_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Pivot:
-    """A table of lines by device, all of one state."""
+    """A table of lines by device, of which none is kept apart from another."""
 
     key: str
     title: str
@@ -47,7 +47,7 @@ class Pivot:
 
 
 def pivots(parts: Sequence[Part], manifest: SuiteManifest) -> tuple[list[Pivot], list[Part]]:
-    """Return the tables that small parts make together, one for each state, and the parts that stay.
+    """Return the tables that small parts make together, by what is kept apart, and the parts that stay.
 
     A part is small where nothing varies but the device. A single small part stays as it is.
 
@@ -55,25 +55,24 @@ def pivots(parts: Sequence[Part], manifest: SuiteManifest) -> tuple[list[Pivot],
         parts: Of one group, as `tables.parts` gives them.
         manifest: Of the suite.
     """
-    by_state: dict[object, list[Part]] = {}
+    by_apart: dict[str, list[Part]] = {}
     for part in parts:
         if not part.varying:
-            by_state.setdefault(part.fixed.get(KEPT_APART), []).append(part)
+            by_apart.setdefault(apart_text(part.apart), []).append(part)
     made = []
     merged: set[str] = set()
-    for state, small in by_state.items():
+    for apart, small in by_apart.items():
         if len(small) > 1:
             merged.update(part.key for part in small)
-            made.append(_pivot(state, small, manifest))
+            made.append(_pivot(f"Figures{apart}", small, manifest))
     rest = [part for part in parts if part.key not in merged]
     if rest:
         made = [replace(pivot, title=f"Other {pivot.title.lower()}") for pivot in made]
     return made, rest
 
 
-def _pivot(state: object, parts: Sequence[Part], manifest: SuiteManifest) -> Pivot:
+def _pivot(title: str, parts: Sequence[Part], manifest: SuiteManifest) -> Pivot:
     results = {row.result.id: row.result for part in parts for row in part.rows}
-    title = "Figures" if state is None else f"Figures, {named(KEPT_APART, str(state))}"
     return Pivot(
         key=slug(title),
         title=title,
@@ -84,8 +83,8 @@ def _pivot(state: object, parts: Sequence[Part], manifest: SuiteManifest) -> Piv
 
 def _lines(part: Part, results: Sequence[Result], manifest: SuiteManifest) -> list[Line]:
     cases = {row.result.id: row.case for row in part.rows}
-    apart = {name: value for name, value in part.fixed.items() if name != KEPT_APART}
-    words = case_text(apart, manifest) or part.title
+    others = {name: value for name, value in part.fixed.items() if name not in part.apart}
+    words = case_text(others, manifest) or part.title
     lines = []
     for metric in part.metrics or (None,):
         cells = [

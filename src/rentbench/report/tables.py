@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from rentbench.core.ids import slug
 from rentbench.core.manifests import Direction, Metric, Scalar, SuiteManifest
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from rentbench.report.compare import Group
     from rentbench.report.model import Case, Result
 
-__all__ = ["KEPT_APART", "Part", "Row", "case_text", "metric_of", "named", "parts"]
+__all__ = ["Part", "Row", "apart_text", "case_text", "metric_of", "named", "parts"]
 
-# Cases that differ in this are different measurements even where metric and size agree: a short burst on a
-# cool device and steady work under its own heat. They never share a table, a chart or a ranking.
-KEPT_APART = "state"
+_Apart: TypeAlias = tuple[tuple[str, Scalar], ...]
 
 _IDENTIFIER = re.compile(r"[a-z]+(_[a-z]+)*")
 
@@ -35,11 +33,15 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Cases with the same metrics and state: comparable where their other parameters are equal.
+    """Cases that share their metrics and what is kept apart: comparable where all parameters are equal.
+
+    What is kept apart are the parameters that the suite declares so, such as heat: a short burst on a cool
+    device and steady work under its own heat never share a table, a chart or a ranking.
 
     Attributes:
         key: For anchors; unique within the group.
-        title: The leading metric and the state, in words.
+        title: The leading metric and what is kept apart, in words.
+        apart: The parameters that are kept apart, and their values here.
         fixed: Parameters that every row shares.
         varying: Parameters that differ between rows, in the manifest's order.
         metrics: What was measured, in the manifest's order.
@@ -48,6 +50,7 @@ class Part:
 
     key: str
     title: str
+    apart: Mapping[str, Scalar]
     fixed: Mapping[str, Scalar]
     varying: tuple[str, ...]
     metrics: tuple[Metric, ...]
@@ -65,16 +68,14 @@ class Part:
 
 
 def parts(group: Group, manifest: SuiteManifest) -> list[Part]:
-    """Return the parts of a group: the one with the headline first, those without any figure last."""
+    """Return the parts of a group: the headline's first, then by metric, those without figures last."""
     results = (*group.current, *group.without_figures)
     rows = [Row(result=result, case=case) for result in results for case in result.cases]
-    found: dict[tuple[Scalar, tuple[str, ...]], list[Row]] = {}
-    for key, row in _keyed(rows):
+    found: dict[tuple[_Apart, tuple[str, ...]], list[Row]] = {}
+    for key, row in _keyed(rows, manifest.apart):
         found.setdefault(key, []).append(row)
-    made = [_part(state, members, manifest) for (state, _), members in found.items()]
-    return _with_own_keys(
-        sorted(made, key=lambda part: (not part.metrics, not _holds_headline(part, manifest)))
-    )
+    made = [_part(dict(apart), members, manifest) for (apart, _), members in found.items()]
+    return _with_own_keys(sorted(made, key=lambda part: _place_of_part(part, manifest)))
 
 
 def case_text(parameters: Mapping[str, Scalar], manifest: SuiteManifest | None) -> str:
@@ -84,6 +85,11 @@ def case_text(parameters: Mapping[str, Scalar], manifest: SuiteManifest | None) 
         for name in _in_order(parameters, manifest)
         if parameters[name] is not None
     )
+
+
+def apart_text(apart: Mapping[str, Scalar]) -> str:
+    """Return what is kept apart as the end of a title: `, steady`, or nothing."""
+    return "".join(f", {named(name, value)}" for name, value in apart.items())
 
 
 def named(name: str, value: Scalar) -> str:
@@ -102,8 +108,8 @@ def metric_of(name: str, manifest: SuiteManifest | None, unit: str, direction: s
     return Metric(name=name, title=name.replace("_", " "), unit=unit, direction=cast("Direction", direction))
 
 
-def _keyed(rows: Sequence[Row]) -> list[tuple[tuple[Scalar, tuple[str, ...]], Row]]:
-    """Give each row its part: state and ranking metrics; one without figures goes with its like."""
+def _keyed(rows: Sequence[Row], apart: frozenset[str]) -> list[tuple[tuple[_Apart, tuple[str, ...]], Row]]:
+    """Give each row its part: what is apart, and ranking metrics; one without figures goes with its like."""
     measured: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}
     for row in rows:
         metrics = tuple(sorted(item.metric for item in row.case.figures.values() if item.direction != "none"))
@@ -112,16 +118,19 @@ def _keyed(rows: Sequence[Row]) -> list[tuple[tuple[Scalar, tuple[str, ...]], Ro
     keyed = []
     for row in rows:
         identity = _identity(row.case)
-        metrics = measured.get(identity) or _metrics_of_like(identity, measured)
-        keyed.append(((row.case.parameters.get(KEPT_APART), metrics), row))
+        metrics = measured.get(identity) or _metrics_of_like(identity, measured, apart)
+        values = tuple((name, value) for name, value in row.case.parameters.items() if name in apart)
+        keyed.append(((tuple(sorted(values)), metrics), row))
     return keyed
 
 
 def _metrics_of_like(
-    identity: tuple[tuple[str, str], ...], measured: Mapping[tuple[tuple[str, str], ...], tuple[str, ...]]
+    identity: tuple[tuple[str, str], ...],
+    measured: Mapping[tuple[tuple[str, str], ...], tuple[str, ...]],
+    apart: frozenset[str],
 ) -> tuple[str, ...]:
-    """Return the metrics of the measured case that shares most parameters, beyond the state; or none."""
-    state = {item for item in identity if item[0] == KEPT_APART}
+    """Return the metrics of the measured case that shares most parameters, beyond those apart; or none."""
+    state = {item for item in identity if item[0] in apart}
     wanted = set(identity) - state
     best: tuple[str, ...] = ()
     most = 0
@@ -145,7 +154,19 @@ def _holds_headline(part: Part, manifest: SuiteManifest) -> bool:
     )
 
 
-def _part(state: Scalar, rows: Sequence[Row], manifest: SuiteManifest) -> Part:
+def _place_of_part(part: Part, manifest: SuiteManifest) -> tuple[object, ...]:
+    metrics = list(manifest.metrics)
+    leading = part.leading.name if part.leading else ""
+    headline = manifest.headline.case if manifest.headline else {}
+    return (
+        not part.metrics,
+        not _holds_headline(part, manifest),
+        metrics.index(leading) if leading in metrics else len(metrics),
+        any(headline.get(name, value) != value for name, value in part.apart.items()),
+    )
+
+
+def _part(apart: Mapping[str, Scalar], rows: Sequence[Row], manifest: SuiteManifest) -> Part:
     names: dict[str, None] = {}
     metrics: dict[str, Metric] = {}
     for row in rows:
@@ -162,7 +183,8 @@ def _part(state: Scalar, rows: Sequence[Row], manifest: SuiteManifest) -> Part:
     leading = next((metric.title for metric in measured if metric.direction != "none"), "Without figures")
     return Part(
         key="",
-        title=leading if state is None else f"{leading}, {named(KEPT_APART, state)}",
+        title=f"{leading}{apart_text(apart)}",
+        apart=apart,
         fixed={name: next(iter(values[name])) for name in ordered if name not in varying},
         varying=varying,
         metrics=measured,

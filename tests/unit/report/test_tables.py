@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -150,3 +151,16 @@ def test_case_text_names_numbers_and_leaves_nothing_out(gemm):
     assert case_text({"state": "steady", "size": 8192, "op": "matmul"}, gemm) == "matmul, size 8,192, steady"
     assert case_text({"b": 1, "a": "device_copy"}, None) == "device copy, b 1"
     assert case_text({"model": "org/Model-7B_v2"}, None) == "org/Model-7B_v2"
+
+
+def test_what_is_kept_apart_is_for_the_suite_to_say(both, gemm):
+    state = replace(gemm.parameters["state"], apart=False)
+    together = replace(gemm, parameters={**gemm.parameters, "state": state})
+    shared = [part for part in parts(both, together) if "state" in part.varying]
+    assert shared
+    assert all("state" not in part.varying for part in parts(both, gemm))
+
+
+def test_parts_of_one_metric_follow_each_other(both, gemm):
+    leading = [part.leading.name for part in parts(both, gemm) if part.leading]
+    assert leading == sorted(leading, key=list(gemm.metrics).index)
