@@ -43,7 +43,10 @@ def run(
     repeats: Annotated[int | None, typer.Option(metavar="N", help="Independent repeats.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of all random numbers.")] = None,
     image: Annotated[
-        str | None, typer.Option(metavar="REFERENCE", help="Image in place of the one that is chosen.")
+        str | None,
+        typer.Option(
+            metavar="IMAGE|REFERENCE", help="In place of the one that is chosen by suite and kind of GPU."
+        ),
     ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where the results go.")] = Path("results"),
     continue_on_fail: Annotated[

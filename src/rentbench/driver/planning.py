@@ -10,8 +10,9 @@ from docker.errors import DockerException
 from docker.utils import parse_bytes
 
 from rentbench.core.errors import UsageError
-from rentbench.core.manifests import SuiteManifest, load_suites, parse_value
+from rentbench.core.manifests import SuiteManifest, load_images, load_suites, parse_value
 from rentbench.core.problems import listing, show
+from rentbench.driver.builds import local_reference
 from rentbench.driver.local import LocalGpus, find_local_gpus
 from rentbench.driver.options import ContainerOptions, callers_user
 from rentbench.driver.runs import RunPlan
@@ -115,13 +116,19 @@ def _plan(
         suite=name,
         preset=preset,
         arguments=arguments,
-        image=wishes.image or choose_image(name, gpus=gpus),
+        image=_image(name, gpus, local, wishes),
         options=_options(engine, suite, gpus, wishes),
         clocks=_clocks(suite, preset, wishes),
         results=wishes.results,
         machine_gpus=local.count,
         keep=wishes.keep,
     )
+
+
+def _image(suite: str, gpus: str, local: LocalGpus, wishes: Wishes) -> str:
+    if wishes.image is None:
+        return choose_image(suite, gpus=gpus, capabilities=local.compute_capabilities)
+    return local_reference(wishes.image) if wishes.image in load_images() else wishes.image
 
 
 def _choose_gpus(wanted: str | None, local: LocalGpus, say: Callable[[str], None]) -> str:

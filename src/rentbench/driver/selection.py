@@ -14,7 +14,7 @@ from rentbench.driver.images import tree_recipe_id
 from rentbench.driver.pulls import pull
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from docker.models.images import Image
 
@@ -26,18 +26,32 @@ __all__ = ["choose_image", "get_image"]
 _PATIENCE = 60.0  # seconds until a registry must answer
 
 
-def choose_image(suite: str, *, gpus: str) -> str:
-    """Return the reference of the image that runs a suite: one for GPUs where there are some, else for CPU.
+def choose_image(suite: str, *, gpus: str, capabilities: Sequence[str]) -> str:
+    """Return the reference of the image that runs a suite: one for the GPUs, or one for CPU without them.
+
+    Args:
+        suite: Public name of the suite.
+        gpus: `none`, `all` or a count.
+        capabilities: The GPUs' compute capabilities; empty where they are not known. Then it is the image
+            that is for most.
 
     Raises:
-        UsageError: No image carries the suite.
+        UsageError: No image carries the suite, or none that does is for all of these GPUs.
     """
     images = [manifest for manifest in load_images().values() if suite in manifest.suites]
     if not images:
         msg = f"no image carries the suite {show(suite)}"
         raise UsageError(msg, hint="name one that does: --image REFERENCE")
-    wanted = [manifest for manifest in images if manifest.needs_gpu == (gpus != "none")]
-    return local_reference((wanted or images)[0].name)
+    if gpus == "none":
+        return local_reference(next((image for image in images if not image.needs_gpu), images[0]).name)
+    for_gpus = [image for image in images if image.needs_gpu]
+    fitting = [image for image in for_gpus if set(capabilities) <= set(image.compute_capabilities)]
+    if not fitting:
+        there = "; ".join(f"{image.name} for {', '.join(image.compute_capabilities)}" for image in for_gpus)
+        what = f"GPUs of compute capability {', '.join(capabilities)}" if capabilities else "GPUs"
+        msg = f"no image with the suite {suite} is for {what} (there is {there or 'none for any GPU'})"
+        raise UsageError(msg, hint="--image REFERENCE names another; on CPU: --gpus none --preset smoke")
+    return local_reference(max(fitting, key=lambda image: len(image.compute_capabilities)).name)
 
 
 def get_image(

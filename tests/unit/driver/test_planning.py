@@ -9,11 +9,13 @@ import docker
 import pytest
 
 from rentbench.core.errors import UsageError
+from rentbench.core.resources import resource
 from rentbench.driver.engine import Engine
 from rentbench.driver.local import LocalGpus, find_local_gpus
 from rentbench.driver.options import ContainerOptions
 from rentbench.driver.planning import Wishes, _choose_gpus, plan_runs
 from rentbench.driver.runs import RunPlan, worst_exit
+from rentbench.driver.selection import choose_image
 
 GIBIBYTE = 1024**3
 
@@ -167,9 +169,17 @@ def nvidia(tmp_path: Path) -> Path:
 
 
 def test_gpus_of_the_host_are_found(nvidia: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PATH", str(nvidia))
+    program = nvidia / "nvidia-smi"
+    program.write_text(
+        "#!/bin/sh\n[ \"$1\" = --query-gpu=compute_cap ] && printf '9.0\\n9.0\\n8.0\\n[N/A]\\n'\n"
+    )
+    program.chmod(0o755)
     found = find_local_gpus(engine(Runtimes={"nvidia": {}}), driver=nvidia)
-    assert found == LocalGpus(count=2, driver_version="580.65.06", toolkit=True)
+    assert found == LocalGpus(
+        count=2, driver_version="580.65.06", toolkit=True, compute_capabilities=("8.0", "9.0")
+    )
+    program.write_text("#!/bin/sh\nexit 2\n")
     (nvidia / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon\n")
     without = find_local_gpus(engine(), driver=nvidia)
     assert without == LocalGpus(count=2, driver_version="550.144.03", toolkit=False)
@@ -193,3 +203,55 @@ def test_gpus_are_used_where_docker_can_and_missed_aloud_where_it_cannot() -> No
 )
 def test_the_worst_of_several_runs_is_the_exit_code(codes: list[Any], worst: int) -> None:
     assert worst_exit(codes) == worst
+
+
+@pytest.fixture
+def three_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root with images for CPU, for new GPUs and for old ones."""
+    for name in ("schema", "suites"):
+        (tmp_path / name).symlink_to(resource(name))
+    cpu = resource("images", "cpu", "image.toml").read_text()
+    gpus = {"cpu": "", "new": '["8.0", "9.0"]', "old": '["7.0"]'}
+    for name, capabilities in gpus.items():
+        text = cpu.replace('name = "cpu"', f'name = "{name}"')
+        if capabilities:
+            text += f"""
+[gpu]
+compute_capabilities = {capabilities}
+driver_min = "525.60.13"
+cuda_min = "12.0"
+"""
+        (tmp_path / "images" / name).mkdir(parents=True)
+        (tmp_path / "images" / name / "image.toml").write_text(text)
+    monkeypatch.setenv("RENTBENCH_ROOT", str(tmp_path))
+
+
+@pytest.mark.usefixtures("three_images")
+@pytest.mark.parametrize(
+    ("gpus", "capabilities", "image"),
+    [
+        ("none", (), "cpu"),
+        ("none", ("9.0",), "cpu"),
+        ("all", ("9.0",), "new"),
+        ("2", ("8.0", "9.0"), "new"),
+        ("all", ("7.0",), "old"),
+        ("all", (), "new"),
+    ],
+)
+def test_the_image_is_chosen_by_compute_capability(
+    gpus: str, capabilities: tuple[str, ...], image: str
+) -> None:
+    assert choose_image("gemm", gpus=gpus, capabilities=capabilities) == f"rentbench/{image}:latest"
+
+
+@pytest.mark.usefixtures("three_images")
+@pytest.mark.parametrize("capabilities", [("6.1",), ("7.0", "9.0")])
+def test_gpus_that_no_image_is_for_are_said_with_what_there_is(capabilities: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"new for 8\.0, 9\.0; old for 7\.0") as caught:
+        choose_image("gemm", gpus="all", capabilities=capabilities)
+    assert "--image" in str(caught.value.hint)
+
+
+def test_an_image_of_ours_can_be_named_shortly() -> None:
+    assert plan(image="cpu").image == "rentbench/cpu:latest"
+    assert plan(image="elsewhere/cpu:1").image == "elsewhere/cpu:1"
