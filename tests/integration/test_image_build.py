@@ -73,6 +73,8 @@ def test_the_image_says_what_it_is(docker_engine: Engine, built: BuiltImage) -> 
     assert facts.environment["RENTBENCH_IMAGE"] == "1"
     assert facts.user == "65532:65532"
     assert facts.entrypoint == ("/opt/venv/bin/python", "-m", "rentbench.harness")
+    assert facts.debian is not None
+    assert "NOT pinned" in facts.debian
     assert facts.labels["rentbench.base"] == built.base.id
     assert facts.labels["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert facts.labels["org.opencontainers.image.title"] == "rentbench cpu"

@@ -84,11 +84,11 @@ def test_a_pinned_base_is_pulled_and_gives_the_recipe_its_digest(
 ) -> None:
     name, digest = pushed
     manifest = replace(load_images()["cpu"], base_reference=f"{name}:bookworm-slim", base_digest=digest)
-    base = find_base(docker_engine, manifest, say=print)
+    base = find_base(docker_engine, manifest, renew=True, say=print)
     assert base.id == digest
     assert base.reference == f"{name}:bookworm-slim@{digest}"
     said: list[str] = []
-    assert find_base(docker_engine, manifest, say=said.append) == base
+    assert find_base(docker_engine, manifest, renew=True, say=said.append) == base
     assert said == []
 
 

@@ -96,6 +96,7 @@ def build(
     """Build an image, unless one of the same recipe is there."""
     from rentbench.driver.builds import BuildOptions, build_image
     from rentbench.driver.engine import connect
+    from rentbench.driver.recipes import describe_debian
 
     options = BuildOptions(
         builder=builder.value if builder else None,
@@ -127,6 +128,7 @@ def build(
     print_line(f"{built.reference}  {'built' if built.fresh else 'is there already'}")
     print_line(f"recipe  {built.recipe.id}")
     print_line(f"base    {built.base.reference}  {built.base.id}")
+    print_line(f"debian  {describe_debian(built.recipe.debian_snapshot)}")
     print_line(f"image   {built.image_id}")
 
 
@@ -179,6 +181,7 @@ def inspect(
         ("image id", facts.image_id),
         *(("digest", digest) for digest in facts.digests or ("none: never pushed or pulled",)),
         ("recipe", facts.recipe_id or "not said by the image"),
+        ("debian", facts.debian or "not said by the image"),
         ("files here", _match(facts)),
         ("created", facts.created),
         ("size", f"{_size(facts)} in {facts.layers} layers"),

@@ -10,7 +10,7 @@ from rentbench.core.manifests import load_images
 from rentbench.driver.builds import local_reference
 from rentbench.driver.engine import find_image
 from rentbench.driver.failures import Failure, RunFailedError
-from rentbench.driver.recipes import read_recipe
+from rentbench.driver.recipes import describe_debian, read_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,7 @@ class ImageFacts:
         digests: Names with the registry's manifest digest; none for an image that was never pushed or pulled.
         size_bytes: Unpacked, layers shared with other images included.
         recipe_id: As the image says; None where it does not.
+        debian: Which of Debian's packages it holds, in words; None where the image does not say.
         tree_recipe_id: What the files here give on the same base; None where they do not make it.
         matches_tree: Whether the two are the same; None where one is not known.
     """
@@ -47,6 +48,7 @@ class ImageFacts:
     labels: Mapping[str, str]
     layers: int
     recipe_id: str | None
+    debian: str | None
     tree_recipe_id: str | None
     matches_tree: bool | None
 
@@ -104,6 +106,7 @@ def _facts(image: Image, reference: str, manifests: Mapping[str, ImageManifest])
     configuration = attributes["Config"]
     recipe_id = image.labels.get("rentbench.recipe") or None
     tree = tree_recipe_id(image, manifests)
+    snapshot = image.labels.get("rentbench.debian-snapshot")
     return ImageFacts(
         reference=reference,
         image_id=str(image.id),
@@ -117,6 +120,7 @@ def _facts(image: Image, reference: str, manifests: Mapping[str, ImageManifest])
         labels=dict(image.labels),
         layers=len(attributes["RootFS"]["Layers"]),
         recipe_id=recipe_id,
+        debian=None if snapshot is None else describe_debian(snapshot),
         tree_recipe_id=tree,
         matches_tree=None if recipe_id is None or tree is None else recipe_id == tree,
     )

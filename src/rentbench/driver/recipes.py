@@ -2,6 +2,7 @@
 
 A recipe is the Dockerfile, the lock, the copied files, the base and the pinned day of Debian's packages:
 names and contents, never paths, times or modes of this checkout. The wheels are covered by the lock's hashes.
+Debian's packages are covered where a day pins them, and only there: else two images of one recipe may differ.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rentbench.core.manifests import ImageManifest
 
-__all__ = ["Recipe", "find_revision", "read_recipe", "stage"]
+__all__ = ["Recipe", "describe_debian", "find_revision", "read_recipe", "stage"]
 
 _SCHEMAS = ("measurement.schema.json", "suite.schema.json")
 _GIT_TIMEOUT = 30.0
@@ -96,6 +97,17 @@ def find_revision(recipe: Recipe) -> str:
     except ProgramError:
         return ""
     return f"{commit}-modified" if commit and changed else commit
+
+
+def describe_debian(snapshot: str) -> str:
+    """Say which of Debian's packages are in an image.
+
+    Args:
+        snapshot: The day that they are pinned to; empty where they are not.
+    """
+    if snapshot:
+        return f"packages of {snapshot}"
+    return "packages NOT pinned: those of the day of the build, which the recipe id does not cover"
 
 
 def stage(recipe: Recipe, folder: Path, *, wheels: Path) -> None:
