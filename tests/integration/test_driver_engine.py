@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,13 +32,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.docker
 
 
+def assert_valid(results: Path, documents: int) -> None:
+    """Check that a results folder holds so many documents, all valid."""
+    reports = list(validate_paths([results]))
+    assert [str(report) for report in reports if not report.valid] == []
+    assert len(reports) == documents
+
+
 def test_a_missing_image_says_how_to_make_it(docker_engine: Engine, tmp_path: Path) -> None:
     outcome = execute(docker_engine, "rentbench/cpu:no-such-recipe", "gemm", tmp_path)
     assert outcome.failure is not None
     assert outcome.failure.kind is ErrorKind.IMAGE_MISSING
     assert outcome.failure.hint == "rentbench image build cpu"
     assert outcome.run["container"] is None
-    assert all(report.valid for report in validate_paths([tmp_path]))
+    assert_valid(tmp_path, 1)
 
 
 def test_gpus_without_the_toolkit_are_a_named_failure(
@@ -50,7 +60,7 @@ def test_gpus_without_the_toolkit_are_a_named_failure(
     assert outcome.failure.kind is ErrorKind.NO_CONTAINER_TOOLKIT
     assert "--gpus none" in str(outcome.failure.hint)
     assert outcome.run["container"]["gpus"] == "all"
-    assert all(report.valid for report in validate_paths([tmp_path]))
+    assert_valid(tmp_path, 1)
 
 
 def test_an_unknown_network_is_a_wrong_option(docker_engine: Engine, behaviours: str, tmp_path: Path) -> None:
@@ -177,6 +187,72 @@ def connection(second: SecondEngine) -> docker.DockerClient:
     return client
 
 
+class Proxy:
+    """A socket before the engine's own, whose connections can be cut."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = folder / "s"
+        self._open: list[socket.socket] = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(self.address))
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """End every connection."""
+        for end in self._open:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._server.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                engine = socket.socket(socket.AF_UNIX)
+                engine.connect("/var/run/docker.sock")
+                self._open += [client, engine]
+                for ends in ((client, engine), (engine, client)):
+                    threading.Thread(target=self._forward, args=ends, daemon=True).start()
+
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while chunk := source.recv(65536):
+                target.sendall(chunk)
+            target.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behaviour", ["slow", "slower"])
+def test_output_during_a_broken_connection_is_caught_up_with(
+    docker_engine: Engine, behaviours: str, behaviour: str
+) -> None:
+    """Of a container that ends before the next look at it, and of one that is attached to again."""
+    if not Path("/var/run/docker.sock").is_socket() or "DOCKER_HOST" in os.environ:
+        pytest.skip("the engine is not behind the usual socket")
+    with tempfile.TemporaryDirectory(prefix="rb-", dir="/tmp") as folder:
+        proxy = Proxy(Path(folder))
+
+        def cut(line: str) -> None:
+            if line == "ready":
+                proxy.cut()
+
+        client = docker.DockerClient(base_url=f"unix://{proxy.address}", timeout=60)
+        seen = Seen(on_line=cut)
+        try:
+            results = Path(folder) / "results"
+            outcome = execute(
+                replace(docker_engine, client=client), behaviours, behaviour, results, seen=seen
+            )
+        finally:
+            proxy.close()
+    assert outcome.failure is None
+    assert seen.output == ["ready", "done"]
+
+
 @pytest.mark.slow
 def test_an_engine_that_restarts_ends_the_run_and_keeps_what_was_written(
     docker_engine: Engine, behaviours: str, tmp_path: Path
@@ -192,7 +268,7 @@ def test_an_engine_that_restarts_ends_the_run_and_keeps_what_was_written(
         assert outcome.failure is not None
         assert outcome.failure.kind is ErrorKind.KILLED
         assert outcome.measurement is not None
-        assert all(report.valid for report in validate_paths([tmp_path]))
+        assert_valid(tmp_path, 2)
 
 
 @pytest.mark.slow
@@ -229,7 +305,7 @@ def test_an_engine_that_stays_away_is_given_up(
         assert outcome.failure is not None
         assert outcome.failure.kind is ErrorKind.ENGINE_ERROR
         assert any("rentbench reap" in text for text in seen.said)
-        assert all(report.valid for report in validate_paths([tmp_path]))
+        assert_valid(tmp_path, 1)
         # Once it is back, the leftover is found, and what it measured is kept.
         back = second.start()
         (leftover,) = find_leftovers(back)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from docker.errors import APIError, NotFound
 
-from rentbench.core.ids import parse_time
-from rentbench.driver.engine import Engine, engine_errors, engine_time
+from rentbench.driver.engine import Engine, engine_errors
 from rentbench.driver.failures import RunFailedError
 from rentbench.driver.options import RESULTS, ContainerOptions
 
@@ -32,12 +31,10 @@ class Ending:
     Attributes:
         exit_code: Of its first process.
         oom_killed: Whether the kernel killed anything in it for memory.
-        finished: When, by the engine's clock; seconds since the epoch.
     """
 
     exit_code: int
     oom_killed: bool
-    finished: float
 
 
 class SuiteContainer:
@@ -176,7 +173,6 @@ class SuiteContainer:
         return Ending(
             exit_code=int(state["ExitCode"]),
             oom_killed=bool(state.get("OOMKilled")),
-            finished=parse_time(engine_time(state["FinishedAt"])).timestamp(),
         )
 
     def inspect(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import queue
 import threading
 import time
@@ -18,6 +17,7 @@ from urllib3.exceptions import HTTPError
 from rentbench.core.errors import ErrorKind
 from rentbench.driver.failures import Failure, RunFailedError
 from rentbench.driver.output import LineSplitter
+from rentbench.driver.replays import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
     from rentbench.driver.containers import Chunk, Ending, SuiteContainer
     from rentbench.driver.interrupts import Interrupts
+    from rentbench.driver.replays import Replay
 
 __all__ = ["Clocks", "OnLine", "StopReason", "Watch"]
 
 Stream = Literal["stdout", "stderr"]
 _TICK = 0.1  # seconds between looks at the clocks and at interrupts
 _KILL_PATIENCE = 15.0  # seconds from SIGKILL until the container must be gone
-_LOST = 1.0  # seconds between the ends of output and container that tell that some output was missed
+_LOST = 1.0  # seconds from the end of the output to that of the container from which on some may be missed
 _ASK_EVERY = 10.0  # seconds without output until the engine is asked whether the container has ended
 _SETTLE = 5.0  # seconds from the end of the output until the container has ended
 
@@ -89,7 +90,7 @@ class Watch:
         self._interrupts = interrupts
         self._on_line = on_line
         self._splitters: dict[Stream, LineSplitter] = {"stdout": LineSplitter(), "stderr": LineSplitter()}
-        self._seen = {"stdout": 0, "stderr": 0}
+        self._heard: dict[Stream, Heard] = {"stdout": Heard(), "stderr": Heard()}
         self._stop: StopReason | None = None
         self._deadline = 0.0
         self._killed = False
@@ -107,15 +108,18 @@ class Watch:
         """
         output = _Reader(self._container.attach())
         self._container.start()
-        self._wall = self._heard = self._asked = self._clocks.now()
+        self._wall = self._line = self._asked = self._clocks.now()
         while True:
             self._follow(output)
+            ended = self._clocks.now()
             ending = self._ending()
             if ending is not None:
                 break
             # The connection broke, or the program closed its output; the container goes on.
-            output = _Reader(self._container.attach(replay=True), skip=dict(self._seen))
-        if ending.finished - output.ended > _LOST:
+            replays = {stream: heard.replay() for stream, heard in self._heard.items()}
+            output = _Reader(self._container.attach(replay=True), replays)
+        # By our own clock alone: the engine's may be another machine's.
+        if not output.whole or self._clocks.now() - ended > _LOST:
             self._catch_up()
         for stream, splitter in self._splitters.items():
             for line in splitter.close():
@@ -124,15 +128,15 @@ class Watch:
 
     def _catch_up(self) -> None:
         """Read what a container that has ended said after the connection to it broke."""
-        for stream in self._splitters:
-            skip = self._seen[stream]
+        for stream, heard in self._heard.items():
+            replay = heard.replay()
             for chunk in self._container.output(stream):
-                self._take(stream, chunk[skip:])
-                skip = max(0, skip - len(chunk))
+                self._take(stream, replay.fresh(chunk))
 
     def _take(self, stream: Stream, content: bytes) -> None:
-        self._seen[stream] += len(content)
+        self._heard[stream].add(content)
         for line in self._splitters[stream].feed(content):
+            self._line = self._clocks.now()
             self._on_line(stream, line)
 
     def _follow(self, output: _Reader) -> None:
@@ -143,7 +147,7 @@ class Watch:
             if chunk is None or (not chunk and self._ended_unheard()):
                 return
             if chunk:
-                self._heard = self._asked = self._clocks.now()
+                self._asked = self._clocks.now()
             for stream, content in chunk:
                 self._take(stream, content)
 
@@ -155,7 +159,7 @@ class Watch:
                 self._stop = StopReason.INTERRUPT
             elif now - self._wall > self._clocks.wall:
                 self._stop = StopReason.WALL
-            elif now - self._heard > self._clocks.idle:
+            elif now - self._line > self._clocks.idle:
                 self._stop = StopReason.IDLE
             if self._stop is not None:
                 self._deadline = now + self._clocks.grace
@@ -212,18 +216,18 @@ class _Reader:
 
     Args:
         stream: The stream.
-        skip: Bytes of each stream that are known already.
+        replays: What leaves out of each stream what is known already.
 
     Attributes:
-        ended: When the stream ended, in seconds since the epoch; minus infinity until then.
+        whole: Whether the stream has ended, and without an error.
     """
 
-    def __init__(self, stream: CancellableStream[Chunk], skip: dict[str, int] | None = None) -> None:
+    def __init__(self, stream: CancellableStream[Chunk], replays: dict[Stream, Replay] | None = None) -> None:
         # Bounded: who writes faster than lines are handled is slowed down, and memory stays small.
         self._queue: queue.Queue[list[tuple[Stream, bytes]] | None] = queue.Queue(maxsize=64)
-        self._skip = skip or {}
+        self._replays = replays or {}
         self._stream = stream
-        self.ended = -math.inf
+        self.whole = False
         threading.Thread(target=self._read, name="container-output", daemon=True).start()
 
     def next(self, *, timeout: float) -> list[tuple[Stream, bytes]] | None:
@@ -242,13 +246,12 @@ class _Reader:
                 if errors:
                     parts.append(("stderr", self._fresh("stderr", errors)))
                 self._queue.put([(stream, content) for stream, content in parts if content])
+            self.whole = True
         except (DockerException, RequestException, HTTPError, OSError, ValueError):
-            pass  # a connection that broke ends the stream; what became of the container is asked then
+            pass  # a connection that broke; what became of the container is asked then
         finally:
-            self.ended = time.time()
             self._queue.put(None)
 
     def _fresh(self, stream: Stream, content: bytes) -> bytes:
-        known = min(self._skip.get(stream, 0), len(content))
-        self._skip[stream] = self._skip.get(stream, 0) - known
-        return content[known:]
+        replay = self._replays.get(stream)
+        return content if replay is None else replay.fresh(content)
