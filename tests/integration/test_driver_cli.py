@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from rentbench.driver.leftovers import Leftover, find_leftovers
 from rentbench.driver.owners import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rentbench.driver.engine import Engine
 
@@ -312,26 +311,3 @@ def test_the_same_image_works_without_the_driver(behaviours: str, tmp_path: Path
     command = ["docker", "run", "--rm", "-v", f"{results}:/results", "--user", "12345:12345", behaviours]
     subprocess.run([*command, "ok", "--preset", "smoke"], check=True, capture_output=True, timeout=60)
     assert set(documents(results)) == {"measurement.json"}
-
-
-@pytest.mark.slow
-def test_the_driver_adds_at_most_a_second_to_docker_run(
-    behaviours: str, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    by_hand = [
-        *("docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--init"),
-        *("--security-opt", "no-new-privileges", "--tmpfs", "/tmp:exec", "--tmpfs", "/results:mode=1777"),
-        *(behaviours, "ok", "--preset", "smoke"),
-    ]
-    driven = [*RENTBENCH, *run_arguments(behaviours, tmp_path / "results", "ok")]
-    times: dict[str, list[float]] = {"by hand": [], "driven": []}
-    for _ in range(5):  # in turns, so that what else the machine does meets both
-        for name, command in (("by hand", by_hand), ("driven", driven)):
-            before = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            times[name].append(time.perf_counter() - before)
-    hand, driver = min(times["by hand"]), min(times["driven"])
-    record_property("driver_overhead_seconds", round(driver - hand, 3))
-    record_property("driver_overhead_ratio", round(driver / hand, 2))
-    print(f"fastest of 5: docker run {hand:.2f} s, driven {driver:.2f} s")
-    assert driver - hand <= 1.0, times
