@@ -422,3 +422,20 @@ def test_why_something_is_missing_is_told_in_the_documents_words_or_not_at_all(t
         assert f"{label} — not recorded" in text
     for claim in ("no model", "reads no data", "No GPU was found", "outside an image"):
         assert claim not in text
+
+
+def test_whole_readings_have_no_decimals_and_equal_ones_no_interval(tmp_path):
+    figures = [
+        synthetic.measured("tflops", "TFLOPS", "higher", [678.25, 679.5, 680.0]),
+        synthetic.measured("clock_sm", "MHz", "none", [59.0, 59.0, 59.0]),
+        synthetic.measured("power", "W", "none", [61.0, 62.0, 65.0]),
+    ]
+    case = synthetic.case({"op": "matmul", "dtype": "bf16", "size": 8192, "state": "steady"}, figures)
+    synthetic.put(
+        tmp_path / "results", synthetic.measurement(1, "gemm", [synthetic.gpu(synthetic.H200)], [case])
+    )
+    site = build(tmp_path / "results", tmp_path / "site", strict=True, now=NOW).output
+    text = " ".join(read_page(site / "suites" / "gemm.html").text.split())
+    assert "59all 3 equal" in text
+    assert "59.00" not in text
+    assert "62.00" not in text

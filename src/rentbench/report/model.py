@@ -31,6 +31,12 @@ class Figure:
     ci95: tuple[float, float] | None
     values: tuple[float, ...]
 
+    @property
+    def plain_median(self) -> float:
+        """The median, as an integer where every value is whole, as a count or a sensor's reading is."""
+        whole = all(float(value).is_integer() for value in (self.median, *self.values))
+        return int(self.median) if whole else self.median
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
