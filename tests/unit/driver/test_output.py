@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rentbench.driver.output import MAX_LINE, LineSplitter, Log, Progress, plain_text, read_progress
@@ -35,11 +35,13 @@ def test_an_endless_line_is_cut_and_the_next_is_whole() -> None:
     assert split(*chunks, b"\nnext\n") == ["x" * MAX_LINE, "next"]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.binary(max_size=50), max_size=20))
 def test_cuts_do_not_matter(parts: list[bytes]) -> None:
     assert split(*parts) == split(b"".join(parts))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.text())
 def test_plain_text_never_acts_on_a_terminal(text: str) -> None:
     plain = plain_text(text)
@@ -86,6 +88,7 @@ def test_any_other_line_is_no_progress(line: str) -> None:
     assert read_progress(line) is None
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12))
 def test_line_ends_may_be_cut_in_two(parts: list[bytes]) -> None:
     assert split(*parts) == split(b"".join(parts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rentbench.driver.replays import Heard
@@ -22,11 +22,13 @@ def replayed(known: Heard, log: bytes, step: int) -> bytes:
     return b"".join(replay.fresh(log[start : start + step]) for start in range(0, len(log), step))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(known=st.integers(0, len(LOG)), steps=st.tuples(st.integers(1, 5000), st.integers(1, 5000)))
 def test_only_what_was_not_heard_comes_however_it_is_cut(known: int, steps: tuple[int, int]) -> None:
     assert replayed(heard(LOG[:known], steps[0]), LOG, steps[1]) == LOG[known:]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(step=st.integers(1, 5000))
 def test_of_a_log_that_lost_its_start_everything_comes_after_a_note(step: int) -> None:
     left = LOG[4321:]
