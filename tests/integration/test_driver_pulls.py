@@ -17,8 +17,8 @@ import pytest
 from rentbench.core.errors import ErrorKind, RentbenchError
 from rentbench.core.manifests import load_images
 from rentbench.core.scan import validate_paths
-from rentbench.driver.bases import find_base, stand_in_reference
 from rentbench.driver.failures import RunFailedError
+from rentbench.driver.images.bases import find_base, stand_in_reference
 from rentbench.driver.interrupts import Interrupts
 from rentbench.driver.pulls import pull
 from support.driver_runs import Seen, execute

@@ -16,10 +16,10 @@ import pytest
 import rentbench
 from rentbench.core.manifests import load_images
 from rentbench.core.scan import validate_paths
-from rentbench.driver.bases import Base, find_base, make_stand_in
-from rentbench.driver.builders import BuildJob, build_with_buildah, build_with_docker
-from rentbench.driver.builds import BuildOptions, BuiltImage, build_image
-from rentbench.driver.images import inspect_image, list_images
+from rentbench.driver.images.bases import Base, find_base, make_stand_in
+from rentbench.driver.images.builders import BuildJob, build_with_buildah, build_with_docker
+from rentbench.driver.images.builds import BuildOptions, BuiltImage, build_image
+from rentbench.driver.images.facts import inspect_image, list_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ import pytest
 
 import rentbench
 from rentbench.core.manifests import load_images
-from rentbench.driver.locks import read_lock
+from rentbench.driver.images.locks import read_lock
 
 if TYPE_CHECKING:
     from rentbench.driver.engine import Engine

@@ -15,8 +15,8 @@ import pytest
 
 from rentbench.core.errors import ErrorKind, RentbenchError
 from rentbench.core.manifests import load_images
-from rentbench.driver.bases import find_base
 from rentbench.driver.failures import RunFailedError
+from rentbench.driver.images.bases import find_base
 from rentbench.driver.records import RunRecord
 from rentbench.driver.selection import get_image
 

@@ -12,9 +12,9 @@ import pytest
 
 from rentbench.core.manifests import ImageManifest, load_images, load_suites
 from rentbench.core.scan import validate_paths
-from rentbench.driver.builds import local_reference
 from rentbench.driver.engine import Engine, find_image
-from rentbench.driver.images import ImageFacts, inspect_image
+from rentbench.driver.images.builds import local_reference
+from rentbench.driver.images.facts import ImageFacts, inspect_image
 from support import fatbins
 
 if TYPE_CHECKING:

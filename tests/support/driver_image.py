@@ -12,9 +12,9 @@ import pytest
 
 from rentbench.core.manifests import load_images
 from rentbench.core.resources import resource
-from rentbench.driver.bases import find_base
 from rentbench.driver.engine import Engine, connect
 from rentbench.driver.failures import RunFailedError
+from rentbench.driver.images.bases import find_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

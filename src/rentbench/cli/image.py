@@ -14,7 +14,7 @@ from rentbench.core.manifests import ImageManifest, load_images
 from rentbench.core.problems import listing, show
 
 if TYPE_CHECKING:
-    from rentbench.driver.images import ImageFacts
+    from rentbench.driver.images.facts import ImageFacts
 
 __all__ = ["register"]
 
@@ -94,9 +94,9 @@ def build(
     as_json: _Json = False,
 ) -> None:
     """Build an image, unless one of the same recipe is there."""
-    from rentbench.driver.builds import BuildOptions, build_image
     from rentbench.driver.engine import connect
-    from rentbench.driver.recipes import describe_debian
+    from rentbench.driver.images.builds import BuildOptions, build_image
+    from rentbench.driver.images.recipes import describe_debian
 
     options = BuildOptions(
         builder=builder.value if builder else None,
@@ -135,7 +135,7 @@ def build(
 def list_(as_json: _Json = False) -> None:
     """List the images, their suites, and what was built last."""
     from rentbench.driver.engine import connect
-    from rentbench.driver.images import list_images
+    from rentbench.driver.images.facts import list_images
 
     images = list_images(connect())
     if as_json:
@@ -170,7 +170,7 @@ def inspect(
 ) -> None:
     """Show an image's labels, environment and recipe, and whether the files here still make it."""
     from rentbench.driver.engine import connect
-    from rentbench.driver.images import inspect_image
+    from rentbench.driver.images.facts import inspect_image
 
     facts = inspect_image(connect(), image)
     if as_json:
@@ -200,8 +200,8 @@ def base(
     as_json: _Json = False,
 ) -> None:
     """Make a stand-in for an image's base from Debian's packages, where no registry can be reached."""
-    from rentbench.driver.bases import make_stand_in
     from rentbench.driver.engine import connect
+    from rentbench.driver.images.bases import make_stand_in
 
     manifest = _manifest(image)
     address = mirror.replace("{snapshot}", manifest.debian_snapshot) if mirror else None
@@ -220,7 +220,7 @@ def wheels(
     pip_option: _PipOptions = None,
 ) -> None:
     """Download the wheels that an image's lock names; those that are there are kept."""
-    from rentbench.driver.wheels import default_wheel_folder, fill_wheel_folder
+    from rentbench.driver.images.wheels import default_wheel_folder, fill_wheel_folder
 
     manifest = _manifest(image)
     folder = output or default_wheel_folder(image)
@@ -235,7 +235,7 @@ def lock(
     pip_option: _PipOptions = None,
 ) -> None:
     """Write requirements.lock from requirements.in with pip's own resolver, hashes included."""
-    from rentbench.driver.locks import make_lock
+    from rentbench.driver.images.locks import make_lock
 
     for manifest in [_manifest(name) for name in images or load_images()]:
         text = make_lock(manifest, pip_options=pip_option or ())
@@ -251,8 +251,8 @@ def context(
     wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the lock's wheels.")] = None,
 ) -> None:
     """Lay out an image's build context, for a plain `docker build`."""
-    from rentbench.driver.recipes import read_recipe, stage
-    from rentbench.driver.wheels import default_wheel_folder
+    from rentbench.driver.images.recipes import read_recipe, stage
+    from rentbench.driver.images.wheels import default_wheel_folder
 
     manifest = _manifest(image)
     if output.exists() and any(output.iterdir()):

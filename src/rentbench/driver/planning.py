@@ -12,7 +12,7 @@ from docker.utils import parse_bytes
 from rentbench.core.errors import UsageError
 from rentbench.core.manifests import SuiteManifest, load_images, load_suites, parse_value
 from rentbench.core.problems import listing, show
-from rentbench.driver.builds import local_reference
+from rentbench.driver.images.builds import local_reference
 from rentbench.driver.local import LocalGpus, find_local_gpus
 from rentbench.driver.options import ContainerOptions, callers_user
 from rentbench.driver.runs import RunPlan

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rentbench.core.errors import ErrorKind, UsageError
 from rentbench.core.manifests import load_images
 from rentbench.core.problems import show
-from rentbench.driver.builds import local_reference
 from rentbench.driver.engine import find_image
 from rentbench.driver.failures import Failure, RunFailedError
-from rentbench.driver.images import tree_recipe_id
+from rentbench.driver.images.builds import local_reference
+from rentbench.driver.images.facts import tree_recipe_id
 from rentbench.driver.pulls import pull
 
 if TYPE_CHECKING:

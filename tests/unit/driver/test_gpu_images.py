@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rentbench.core.manifests import load_images, load_suites
-from rentbench.driver.locks import read_lock
+from rentbench.driver.images.locks import read_lock
 from support.fatbins import architectures
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from rentbench.core.errors import InvalidDocumentError, RentbenchError
 from rentbench.core.manifests import ImageManifest, load_images
-from rentbench.driver.locks import PYTHON, lock_is_current, make_lock, pip_target, read_lock
-from rentbench.driver.wheels import fill_wheel_folder, missing_wheels
+from rentbench.driver.images.locks import PYTHON, lock_is_current, make_lock, pip_target, read_lock
+from rentbench.driver.images.wheels import fill_wheel_folder, missing_wheels
 
 if TYPE_CHECKING:
     from pathlib import Path

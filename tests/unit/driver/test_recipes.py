@@ -15,7 +15,7 @@ import pytest
 import rentbench
 from rentbench.core.errors import RentbenchError
 from rentbench.core.manifests import load_images
-from rentbench.driver.recipes import Recipe, find_revision, read_recipe, stage
+from rentbench.driver.images.recipes import Recipe, find_revision, read_recipe, stage
 
 BASE = "sha256:" + "1" * 64
 IMAGES = load_images()
@@ -65,7 +65,8 @@ def test_the_same_files_elsewhere_make_the_same_recipe(tmp_path: Path, recipe: R
         path.chmod(0o777 if path.is_dir() else 0o600)
         os.utime(path, (1e9, 1e9))
     script = (
-        "from rentbench.core.manifests import load_images; from rentbench.driver.recipes import read_recipe;"
+        "from rentbench.core.manifests import load_images\n"
+        "from rentbench.driver.images.recipes import read_recipe\n"
         f"print(read_recipe(load_images()['cpu'], base={BASE!r}, debian_snapshot='').id)"
     )
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "RENTBENCH_ROOT": str(copy)}

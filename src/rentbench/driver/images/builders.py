@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rentbench.driver.bases import Base
+    from rentbench.driver.images.bases import Base
 
 __all__ = ["BuildJob", "build_with_buildah", "build_with_docker"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rentbench.core.errors import ErrorKind, RentbenchError
 from rentbench.core.manifests import load_images
-from rentbench.driver.builds import local_reference
 from rentbench.driver.engine import find_image
 from rentbench.driver.failures import Failure, RunFailedError
-from rentbench.driver.recipes import describe_debian, read_recipe
+from rentbench.driver.images.builds import local_reference
+from rentbench.driver.images.recipes import describe_debian, read_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from rentbench.core.documents import read_bytes, sha256_bytes
 from rentbench.core.errors import RentbenchError, UnusableInputError
 from rentbench.core.manifests import load_suites
 from rentbench.core.resources import resource
-from rentbench.driver.locks import read_lock
+from rentbench.driver.images.locks import read_lock
 from rentbench.driver.programs import ProgramError, capture
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rentbench.core.errors import DependencyMissingError, UsageError
-from rentbench.driver.bases import Base, debian_codename, find_base
-from rentbench.driver.builders import BuildJob, build_with_buildah, build_with_docker
 from rentbench.driver.engine import engine_errors, find_image
-from rentbench.driver.recipes import Recipe, find_revision, read_recipe, stage
-from rentbench.driver.wheels import default_wheel_folder, fill_wheel_folder
+from rentbench.driver.images.bases import Base, debian_codename, find_base
+from rentbench.driver.images.builders import BuildJob, build_with_buildah, build_with_docker
+from rentbench.driver.images.recipes import Recipe, find_revision, read_recipe, stage
+from rentbench.driver.images.wheels import default_wheel_folder, fill_wheel_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from platformdirs import user_cache_path
 
 from rentbench.core.documents import sha256_file
 from rentbench.core.errors import RentbenchError
-from rentbench.driver.locks import LockedWheel, pip_target, read_lock
+from rentbench.driver.images.locks import LockedWheel, pip_target, read_lock
 from rentbench.driver.programs import ProgramError, stream
 
 if TYPE_CHECKING:
