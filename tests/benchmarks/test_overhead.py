@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rentbench.harness.processes import descendants
 from rentbench.harness.timing import CpuTimer
+from rentbench.harness.workers.processes import descendants
 from support.harness_runs import command, environment
 
 if TYPE_CHECKING:

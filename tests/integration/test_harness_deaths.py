@@ -218,7 +218,7 @@ def test_a_killed_guard_takes_its_worker_with_it(tmp_path: Path) -> None:
             for folder in Path("/proc").iterdir()
             if folder.name.isdigit()
             and str(tmp_path) in _environment(folder)
-            and b"rentbench.harness.guard" in (folder / "cmdline").read_bytes()
+            and b"rentbench.harness.workers.guard" in (folder / "cmdline").read_bytes()
         ]
         os.kill(guard, signal.SIGKILL)
         finished = finish(tmp_path, process)
@@ -298,7 +298,7 @@ def test_init_collects_orphans_and_passes_signals_on(tmp_path: Path) -> None:
 import os, signal, subprocess, sys, time
 from pathlib import Path
 from rentbench.harness.init import run_as_init
-from rentbench.harness.processes import adopt_orphans
+from rentbench.harness.workers.processes import adopt_orphans
 
 def main():
     subprocess.run([sys.executable, "-c", "import os; os.fork() or os._exit(0)"])  # its child is orphaned

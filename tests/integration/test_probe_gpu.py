@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rentbench.harness import nvidia_smi
-from rentbench.harness.host import probe_host
 from rentbench.harness.nvml import Reader
+from rentbench.harness.probe import nvidia_smi
+from rentbench.harness.probe.host import probe_host
 from rentbench.harness.telemetry import TelemetryProcess, summarize
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rentbench.harness.foreign import unreliable_because
 from rentbench.harness.telemetry import TelemetryProcess, TelemetrySummary, summarize
+from rentbench.harness.telemetry.foreign import unreliable_because
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -118,7 +118,10 @@ def _explained(failure: Failure, record: RunRecord, log: Log) -> Failure:
     if code == ExitCode.USAGE:
         message = "the workload refused its command line"
         return Failure(
-            kind=ErrorKind.USAGE, message=message, hint=log.last(2) or None, log_tail=log.last() or None
+            kind=ErrorKind.USAGE,
+            message=message,
+            hint=" ".join(log.last(2).split()) or None,
+            log_tail=log.last() or None,
         )
     return replace(
         failure,

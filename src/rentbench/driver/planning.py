@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,8 +11,9 @@ from docker.errors import DockerException
 from docker.utils import parse_bytes
 
 from rentbench.core.errors import UsageError
-from rentbench.core.manifests import SuiteManifest, load_images, load_suites, parse_value
+from rentbench.core.manifests import SuiteManifest, load_images, load_suites
 from rentbench.core.problems import listing, show
+from rentbench.core.selection import PRESETS, check_counts, is_suite_name, parse_pairs, select_cases
 from rentbench.driver.images.builds import local_reference
 from rentbench.driver.local import LocalGpus, find_local_gpus
 from rentbench.driver.options import ContainerOptions, callers_user
@@ -23,12 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from rentbench.core.parameters import ParameterKind
     from rentbench.driver.engine import Engine
 
 __all__ = ["Wishes", "plan_runs"]
 
-PRESETS = ("smoke", "standard", "full")
 _MIN_SHM = 1024**3  # NCCL fails with Docker's 64 MiB
 _MEMORY_SHARE = 0.9  # the rest is the host's: it must not suffer before the container does
 # The harness limits each repeat itself; the driver's clocks are for a harness that cannot.
@@ -83,6 +83,7 @@ def plan_runs(
     if wishes.host != "local":
         msg = f"the host {show(wishes.host)} is of a kind that is not known"
         raise UsageError(msg, hint="hosts: local")
+    check_counts(repeats=wishes.repeats, seed=wishes.seed)
     local = find_local_gpus(engine)
     gpus = _choose_gpus(wishes.gpus, local, say)
     preset = _choose_preset(wishes.preset, gpus)
@@ -100,12 +101,13 @@ def _plan(
     wishes: Wishes,
 ) -> RunPlan:
     suite = suites.get(name)
-    if suite is None and wishes.image is None:
+    # A foreign image may carry a suite that is not known here; its name becomes part of paths all the same.
+    if suite is None and (wishes.image is None or not is_suite_name(name)):
         msg = f"there is no suite {show(name)}"
         raise UsageError(msg, hint=f"suites: {listing(suites, limit=40) or 'none'}")
     if suite is not None:
-        _check_pairs(suite, [pair for text in wishes.cases for pair in text.split(",")], "--case", "case")
-        _check_pairs(suite, wishes.settings, "--set", "setting")
+        select_cases(suite, preset, wishes.cases)
+        parse_pairs(suite, wishes.settings, option="--set", kind="setting")
     arguments = [
         *(word for text in wishes.cases for word in ("--case", text)),
         *(word for text in wishes.settings for word in ("--set", text)),
@@ -156,19 +158,6 @@ def _choose_preset(wanted: str | None, gpus: str) -> str:
     return preset
 
 
-def _check_pairs(suite: SuiteManifest, pairs: Sequence[str], option: str, kind: ParameterKind) -> None:
-    """Refuse parameters that the suite does not have; whether a case has these values, the harness knows."""
-    declared = {name: parameter for name, parameter in suite.parameters.items() if parameter.kind == kind}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or name not in declared:
-            msg = f"{option} of {suite.name} is {show(pair)}"
-            raise UsageError(
-                msg, hint=f"allowed: NAME=VALUE with one of {listing(declared, limit=40) or 'none'}"
-            )
-        parse_value(declared[name], text)
-
-
 def _options(engine: Engine, suite: SuiteManifest | None, gpus: str, wishes: Wishes) -> ContainerOptions:
     memory: int | None = int(engine.memory_bytes * _MEMORY_SHARE)
     if wishes.memory is not None:
@@ -200,7 +189,7 @@ def _clocks(suite: SuiteManifest | None, preset: str, wishes: Wishes) -> Clocks:
         seconds, repeats = suite.presets[preset].timeout_seconds, suite.presets[preset].repeats
     wall, idle = wishes.timeout, wishes.idle_timeout
     for option, limit in (("--timeout", wall), ("--idle-timeout", idle)):
-        if limit is not None and limit <= 0:
+        if limit is not None and not 0 < limit < math.inf:
             msg = f"{option} is {limit:g}"
             raise UsageError(msg, hint="allowed: seconds above 0")
     return Clocks(

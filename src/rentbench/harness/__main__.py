@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rentbench.core.errors import RentbenchError, UsageError
 from rentbench.core.manifests import load_suites
+from rentbench.core.selection import case_label, scalar_text
 from rentbench.harness.arguments import build_parser, build_request
 from rentbench.harness.init import run_as_init
-from rentbench.harness.labels import case_label, scalar_text
 from rentbench.harness.supervisor import run
 
 if TYPE_CHECKING:

@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rentbench.core.errors import UsageError
-from rentbench.core.manifests import parse_value
-from rentbench.harness.labels import case_label, scalar_text
+from rentbench.core.selection import PRESETS, check_counts, parse_pairs, select_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rentbench.core.manifests import SuiteManifest
-    from rentbench.core.parameters import ParameterKind
 
 __all__ = ["Request", "build_parser", "build_request"]
 
-PRESETS = ("smoke", "standard", "full")
-MAX_REPEATS = 1000
-MAX_SEED = 2**53 - 1
 _EPILOG = """\
 environment:
   RENTBENCH_RESULTS   results folder, where --results is not given
@@ -117,19 +112,18 @@ def build_request(arguments: argparse.Namespace, suite: SuiteManifest, command: 
     """
     preset = suite.presets[arguments.preset or "standard"]
     repeats = preset.repeats if arguments.repeats is None else arguments.repeats
-    _check_range("--repeats", repeats, 1, MAX_REPEATS)
-    _check_range("--seed", arguments.seed, 0, MAX_SEED)
+    check_counts(repeats=repeats, seed=arguments.seed)
     gpus_min = 0 if preset.name == "smoke" else suite.needs.gpus_min
     if arguments.device == "cpu" and gpus_min:
         msg = f"preset {preset.name} of {suite.name} needs a GPU"
         raise UsageError(msg, hint="--preset smoke runs on a CPU")
     if arguments.device == "cuda":
         gpus_min = max(1, gpus_min)
-    overrides = _parse_pairs(suite, arguments.set, "--set", "setting")
+    overrides = parse_pairs(suite, arguments.set, option="--set", kind="setting")
     return Request(
         suite=suite,
         preset=preset.name,
-        cases=_select(suite.cases(preset.name), suite, arguments.case, preset.name),
+        cases=select_cases(suite, preset.name, arguments.case),
         settings={**preset.settings, **overrides},
         repeats=repeats,
         seed=arguments.seed,
@@ -139,50 +133,6 @@ def build_request(arguments: argparse.Namespace, suite: SuiteManifest, command: 
         json=arguments.json,
         command=command,
     )
-
-
-def _check_range(option: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        msg = f"{option} is {value}"
-        raise UsageError(msg, hint=f"allowed: {low} to {high}")
-
-
-def _select(
-    cases: Sequence[Mapping[str, Any]], suite: SuiteManifest, filters: Iterable[str], preset: str
-) -> list[Mapping[str, Any]]:
-    """Return the cases that fit any of the filters, in their order; all where there is no filter."""
-    wanted = [_parse_pairs(suite, text.split(","), "--case", "case") for text in filters]
-    if not wanted:
-        return list(cases)
-    for pairs in wanted:
-        if not any(pairs.items() <= case.items() for case in cases):
-            values = {
-                name: sorted({scalar_text(case[name]) for case in cases if name in case}) for name in pairs
-            }
-            there = "; ".join(f"{name}: {', '.join(found) or 'not used'}" for name, found in values.items())
-            msg = f"preset {preset} of {suite.name} has no case with {case_label(pairs)}"
-            raise UsageError(msg, hint=f"its cases have {there}; --list-cases shows them all")
-    return [case for case in cases if any(pairs.items() <= case.items() for pairs in wanted)]
-
-
-def _parse_pairs(
-    suite: SuiteManifest, texts: Iterable[str], option: str, kind: ParameterKind
-) -> dict[str, Any]:
-    declared = {name: parameter for name, parameter in suite.parameters.items() if parameter.kind == kind}
-    pairs: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            msg = f"{option} takes NAME=VALUE, not {text!r}"
-            raise UsageError(msg, hint=f"names: {', '.join(declared) or 'none'}")
-        if name not in declared:
-            msg = f"{suite.name} has no {kind} parameter {name!r}"
-            raise UsageError(msg, hint=f"{kind} parameters: {', '.join(declared) or 'none'}")
-        if name in pairs:
-            msg = f"{option} names {name} twice"
-            raise UsageError(msg, hint="give it one value; a second --case selects further cases")
-        pairs[name] = parse_value(declared[name], value)
-    return pairs
 
 
 def _results_root(option: Path | None) -> Path:

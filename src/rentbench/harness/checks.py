@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rentbench.harness.telemetry_summary import TelemetrySummary
+    from rentbench.harness.telemetry.summary import TelemetrySummary
 
 __all__ = ["check", "standard_checks"]
 

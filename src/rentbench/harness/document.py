@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rentbench.harness.arguments import Request
-    from rentbench.harness.collector import CaseOutcome, Collector
+    from rentbench.harness.workers.collector import CaseOutcome, Collector
 
 __all__ = ["Findings", "build_document"]
 

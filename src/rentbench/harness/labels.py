@@ -1,24 +1,10 @@
-"""How values and cases are written for people."""
+"""How numbers are written for people."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["case_label", "scalar_text", "significant"]
-
-
-def scalar_text(value: object) -> str:
-    """Return a parameter's value as the command line takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def case_label(parameters: Mapping[str, object]) -> str:
-    """Return a case as `--case` takes it: `dtype=bf16,size=8192`."""
-    return ",".join(f"{name}={scalar_text(value)}" for name, value in parameters.items())
+__all__ = ["significant"]
 
 
 def significant(value: float, digits: int = 4) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rentbench.core.manifests import Metric
-    from rentbench.harness.collector import CaseOutcome, Recorded
+    from rentbench.harness.workers.collector import CaseOutcome, Recorded
 
 __all__ = ["merge_case", "merge_checks"]
 

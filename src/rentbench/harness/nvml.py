@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rentbench.harness.probe.visible import Identity, visible_gpus
 from rentbench.harness.throttle import reasons_from_bits
-from rentbench.harness.visible import Identity, visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,27 +18,27 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from rentbench.core.errors import ErrorKind
 from rentbench.core.ids import new_id, utc_now
 from rentbench.harness.checks import check, standard_checks
-from rentbench.harness.classify import classify
-from rentbench.harness.collector import Collector
 from rentbench.harness.delivery import deliver
 from rentbench.harness.document import Findings, build_document
-from rentbench.harness.failures import error_document, not_run
+from rentbench.harness.failures.classify import classify
+from rentbench.harness.failures.documents import error_document, not_run
 from rentbench.harness.interruption import Interruption
 from rentbench.harness.logfile import LogFile
-from rentbench.harness.probing import UNKNOWN, choose_device, probe, without_gpus
-from rentbench.harness.processes import adopt_orphans
+from rentbench.harness.probe.choice import UNKNOWN, choose_device, probe, without_gpus
 from rentbench.harness.progress import Progress
-from rentbench.harness.repeat import Surroundings, run_repeat
 from rentbench.harness.results import LOG, SAMPLES, TELEMETRY, ResultFolder
 from rentbench.harness.telemetry import TelemetryProcess, TelemetrySummary, summarize
 from rentbench.harness.tools import module_environment
+from rentbench.harness.workers.collector import Collector
+from rentbench.harness.workers.processes import adopt_orphans
+from rentbench.harness.workers.repeat import Surroundings, run_repeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rentbench.harness.arguments import Request
-    from rentbench.harness.collector import CaseOutcome
-    from rentbench.harness.probing import DeviceChoice
+    from rentbench.harness.probe.choice import DeviceChoice
+    from rentbench.harness.workers.collector import CaseOutcome
 
 __all__ = ["run"]
 

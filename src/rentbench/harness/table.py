@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from rentbench.harness.labels import case_label, significant
+from rentbench.core.selection import case_label
+from rentbench.harness.labels import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ import pytest
 
 from rentbench.core.errors import ErrorKind, UsageError
 from rentbench.core.schemas import schema
-from rentbench.harness.classify import classify
+from rentbench.harness.failures.classify import classify
 
 FILE = Path(__file__).parents[2] / "fixtures" / "failures" / "seen.tsv"
 SEEN = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rentbench.harness.foreign import count_foreign, unreliable_because
+from rentbench.harness.telemetry.foreign import count_foreign, unreliable_because
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rentbench.harness.checks import standard_checks
-from rentbench.harness.telemetry_summary import TelemetrySummary
+from rentbench.harness.telemetry.summary import TelemetrySummary
 
 GIB = 2**30
 

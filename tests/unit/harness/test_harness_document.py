@@ -10,13 +10,13 @@ from rentbench.core.errors import ErrorKind
 from rentbench.core.manifests import read_suite
 from rentbench.core.validation import check
 from rentbench.harness.arguments import Request, build_parser, build_request
-from rentbench.harness.collector import CaseOutcome, Collector, Recorded
 from rentbench.harness.delivery import deliver
 from rentbench.harness.document import Findings, build_document
-from rentbench.harness.failures import error_document
-from rentbench.harness.probing import UNKNOWN
+from rentbench.harness.failures.documents import error_document
+from rentbench.harness.probe.choice import UNKNOWN
 from rentbench.harness.progress import Progress
 from rentbench.harness.results import ResultFolder
+from rentbench.harness.workers.collector import CaseOutcome, Collector, Recorded
 from support.harness_runs import REPOSITORY, SUITES
 
 if TYPE_CHECKING:

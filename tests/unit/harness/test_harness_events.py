@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rentbench.harness.events import EventReader, EventWriter
-from rentbench.harness.job import Job, receive_job, send_job
+from rentbench.harness.workers.events import EventReader, EventWriter
+from rentbench.harness.workers.job import Job, receive_job, send_job
 
 JSON = st.recursive(
     st.none()

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from rentbench.harness.attempt import WorkerEnd, _kernel_oom_kills
-from rentbench.harness.failures import explain_end, not_run
+from rentbench.harness.failures.documents import explain_end, not_run
+from rentbench.harness.workers.attempt import WorkerEnd, _kernel_oom_kills
 
 if TYPE_CHECKING:
     from pathlib import Path

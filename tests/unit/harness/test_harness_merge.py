@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rentbench.core.errors import ErrorKind
 from rentbench.core.manifests import Metric
-from rentbench.harness.collector import CaseOutcome, Collector, Recorded
-from rentbench.harness.failures import error_document
+from rentbench.harness.failures.documents import error_document
 from rentbench.harness.merge import merge_case, merge_checks
+from rentbench.harness.workers.collector import CaseOutcome, Collector, Recorded
 
 METRICS = {
     "speed": Metric(name="speed", title="Speed", unit="TFLOPS", direction="higher"),

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from rentbench.harness.processes import descendants
-from rentbench.harness.software import installed_software
+from rentbench.harness.workers.processes import descendants
+from rentbench.harness.workers.software import installed_software
 
 
 def python(script: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +35,7 @@ def test_descendants_are_found_through_generations() -> None:
 def test_orphans_are_adopted_and_killed_and_what_is_kept_stays() -> None:
     ended = python("""
         import os, subprocess, sys, time
-        from rentbench.harness.processes import adopt_orphans, descendants, kill_descendants
+        from rentbench.harness.workers.processes import adopt_orphans, descendants, kill_descendants
         adopt_orphans()
         sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
         kept = subprocess.Popen(sleep)
@@ -55,7 +55,7 @@ def test_orphans_are_adopted_and_killed_and_what_is_kept_stays() -> None:
 def test_ended_children_are_collected_with_their_codes() -> None:
     ended = python("""
         import os, signal, subprocess, sys
-        from rentbench.harness.processes import reap_children
+        from rentbench.harness.workers.processes import reap_children
         first = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
         second = subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
         codes = {}
@@ -70,7 +70,7 @@ def test_ended_children_are_collected_with_their_codes() -> None:
 
 def test_a_process_whose_parent_is_gone_already_ends_at_once() -> None:
     ended = python("""
-        from rentbench.harness.processes import die_with_parent
+        from rentbench.harness.workers.processes import die_with_parent
         die_with_parent(1 << 22)  # no process id that is our parent's
         print("still here")
     """)
@@ -90,7 +90,7 @@ def test_torch_tells_its_build() -> None:
     pytest.importorskip("torch")
     ended = python("""
         import torch
-        from rentbench.harness.software import installed_software
+        from rentbench.harness.workers.software import installed_software
         versions, _ = installed_software([])
         assert versions["torch_build"] == torch.__version__
         print("done")

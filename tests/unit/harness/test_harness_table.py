@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rentbench.core.selection import case_label
 from rentbench.core.statistics import summarize
-from rentbench.harness.labels import case_label, significant
+from rentbench.harness.labels import significant
 from rentbench.harness.table import WIDTH, render_table
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rentbench.harness import cgroups
-from rentbench.harness.machine import Section, container_kind, describe_machine
+from rentbench.harness.probe import cgroups
+from rentbench.harness.probe.machine import Section, container_kind, describe_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

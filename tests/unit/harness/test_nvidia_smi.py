@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rentbench.harness.nvidia_smi import (
+from rentbench.harness.probe.nvidia_smi import (
     mig_names,
     number,
     parse_csv,
@@ -17,7 +17,7 @@ from rentbench.harness.nvidia_smi import (
     text,
     throttle_reasons,
 )
-from rentbench.harness.safe_xml import XmlError, parse_xml
+from rentbench.harness.probe.safe_xml import XmlError, parse_xml
 from rentbench.harness.throttle import reasons_from_bits, reasons_from_names
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "nvidia_smi"

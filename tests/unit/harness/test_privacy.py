@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rentbench.harness.credentials import is_secret_name
-from rentbench.harness.identity import of_this_machine
 from rentbench.harness.privacy import (
     allowed_environment,
     redact,
     redact_command,
     remember,
 )
+from rentbench.harness.privacy.credentials import is_secret_name
+from rentbench.harness.privacy.identity import of_this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from rentbench.core.schemas import schema
-from rentbench.harness.host import HostProbe, probe_host
+from rentbench.harness.probe.host import HostProbe, probe_host
 
 if TYPE_CHECKING:
     from support.fake_nvml import FakeNvml

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rentbench.harness import nvidia_smi
-from rentbench.harness.classify import classify
-from rentbench.harness.inventory import FIELDS
+from rentbench.harness.failures.classify import classify
 from rentbench.harness.privacy import redact
-from rentbench.harness.topology import TopologyError, parse_topology, summary
+from rentbench.harness.probe import nvidia_smi
+from rentbench.harness.probe.inventory import FIELDS
+from rentbench.harness.probe.topology import TopologyError, parse_topology, summary
 
 SAMPLES = Path(os.environ.get("RENTBENCH_SHARED", Path(__file__).parents[4] / "shared")) / "samples"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples in {SAMPLES}")

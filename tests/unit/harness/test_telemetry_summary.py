@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from rentbench.core.schemas import schema
-from rentbench.harness.sampler import COLUMNS
-from rentbench.harness.telemetry_summary import TelemetrySummary, summarize
+from rentbench.harness.telemetry.sampler import COLUMNS
+from rentbench.harness.telemetry.summary import TelemetrySummary, summarize
 
 if TYPE_CHECKING:
     from pathlib import Path

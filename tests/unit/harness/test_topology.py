@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rentbench.harness.topology import TopologyError, parse_topology, summary
+from rentbench.harness.probe.topology import TopologyError, parse_topology, summary
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "topology"
 

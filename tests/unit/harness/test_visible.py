@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rentbench.harness.visible import Identity, Visible, visible_gpus
+from rentbench.harness.probe.visible import Identity, Visible, visible_gpus
 
 PLAIN = [Identity(uuid=f"GPU-{number}{number}-aa") for number in range(3)]
 CUT = Identity(uuid="GPU-99-aa", mig_mode=True, mig_uuids=["MIG-1-x", "MIG-2-x"])

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Protocol
 
 from rentbench.core.errors import ErrorKind, RentbenchError
-from rentbench.harness.classify import classify
+from rentbench.harness.failures.classify import classify
 
 __all__ = ["CpuDevice", "CudaDevice", "Device", "DeviceError"]
 

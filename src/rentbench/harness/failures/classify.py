@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from rentbench.core.errors import ErrorKind, UsageError
-from rentbench.harness.failure_patterns import RULES
+from rentbench.harness.failures.patterns import RULES
 from rentbench.harness.privacy import redact
 
 if TYPE_CHECKING:

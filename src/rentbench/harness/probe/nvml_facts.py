@@ -1,7 +1,7 @@
 """What NVML tells of each GPU once, read by a child process, since a driver may hang.
 
-The child (`python -m rentbench.harness.nvml_facts`) prints one JSON line for the machine and then one for
-each GPU, so that what was read before it hung is kept.
+The child (`python -m rentbench.harness.probe.nvml_facts`) prints one JSON line for the machine and then one
+for each GPU, so that what was read before it hung is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness.inventory import (
+from rentbench.harness.nvml import CLOCK_MEMORY, CLOCK_SM, Device, Nvml, NvmlUnavailableError
+from rentbench.harness.probe.inventory import (
     MEMORY_FIELDS,
     UNKNOWN,
     Gpu,
@@ -20,7 +21,6 @@ from rentbench.harness.inventory import (
     is_vgpu_name,
     sysfs_bus_id,
 )
-from rentbench.harness.nvml import CLOCK_MEMORY, CLOCK_SM, Device, Nvml, NvmlUnavailableError
 from rentbench.harness.tools import module_command, module_environment, run_tool
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _VGPU_MODE: Final = 2  # this machine is a guest that holds a share of a GPU
 def read_inventory(*, timeout_seconds: float) -> Inventory:
     """Return what NVML says; never raises, and takes the timeout and two seconds at most."""
     answer = run_tool(
-        module_command("rentbench.harness.nvml_facts"),
+        module_command("rentbench.harness.probe.nvml_facts"),
         timeout_seconds=timeout_seconds,
         name="NVML's reader",
         env=module_environment(),

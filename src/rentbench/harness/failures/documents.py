@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.errors import ErrorKind
-from rentbench.harness.classify import classify
-from rentbench.harness.collector import CaseOutcome
+from rentbench.harness.failures.classify import classify
+from rentbench.harness.workers.collector import CaseOutcome
 
 if TYPE_CHECKING:
-    from rentbench.harness.attempt import WorkerEnd
+    from rentbench.harness.workers.attempt import WorkerEnd
 
 __all__ = ["error_document", "explain_end", "not_run"]
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rentbench.core.errors import ErrorKind
-from rentbench.harness.attempt import run_worker
-from rentbench.harness.failures import error_document, explain_end, not_run
-from rentbench.harness.job import Job
-from rentbench.harness.labels import case_label
+from rentbench.core.selection import case_label
+from rentbench.harness.failures.documents import error_document, explain_end, not_run
+from rentbench.harness.workers.attempt import run_worker
+from rentbench.harness.workers.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rentbench.harness.arguments import Request
-    from rentbench.harness.attempt import WorkerEnd
-    from rentbench.harness.collector import Collector
     from rentbench.harness.interruption import Interruption
     from rentbench.harness.logfile import LogFile
     from rentbench.harness.progress import Progress
+    from rentbench.harness.workers.attempt import WorkerEnd
+    from rentbench.harness.workers.collector import Collector
 
 __all__ = ["Surroundings", "run_repeat"]
 

@@ -6,8 +6,8 @@ to end (SIGTERM to its process group); the end of the pipe, which also comes whe
 kills everything. When the worker has ended, what it left behind is killed, and an event tells the worker's
 exit code.
 
-Run as `python -m rentbench.harness.guard EVENTS_DESCRIPTOR COMMAND…`; the guard's process id is added to
-the command.
+Run as `python -m rentbench.harness.workers.guard EVENTS_DESCRIPTOR COMMAND…`; the guard's process id is
+added to the command.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import signal
 import subprocess
 import sys
 
-from rentbench.harness.events import EventWriter
-from rentbench.harness.processes import adopt_orphans, kill_descendants, reap_children
+from rentbench.harness.workers.events import EventWriter
+from rentbench.harness.workers.processes import adopt_orphans, kill_descendants, reap_children
 
 __all__ = ["main"]
 

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness import cgroups
+from rentbench.harness.probe import cgroups
 from rentbench.harness.tools import run_tool, within
 
 if TYPE_CHECKING:

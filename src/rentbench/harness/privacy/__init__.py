@@ -12,9 +12,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness.addresses import redact_addresses
-from rentbench.harness.credentials import SECRET, is_secret_name, redact_credentials
-from rentbench.harness.identity import Identity, of_this_machine
+from rentbench.harness.privacy.addresses import redact_addresses
+from rentbench.harness.privacy.credentials import SECRET, is_secret_name, redact_credentials
+from rentbench.harness.privacy.identity import Identity, of_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """The process that measures: it loads a suite's workload.py and runs its cases, one after the other.
 
-Run as `python -m rentbench.harness.worker EVENTS_DESCRIPTOR JOB_DESCRIPTOR PARENT`. What it and the workload
-print is the run's log; what it measures goes as events to the supervisor, so that nothing is lost when it
-dies.
+Run as `python -m rentbench.harness.workers.worker EVENTS_DESCRIPTOR JOB_DESCRIPTOR PARENT`. What it and the
+workload print is the run's log; what it measures goes as events to the supervisor, so that nothing is lost
+when it dies.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.errors import ErrorKind
-from rentbench.harness.classify import classify
 from rentbench.harness.context import Context
-from rentbench.harness.devices import CpuDevice, CudaDevice, DeviceError
-from rentbench.harness.events import EventWriter
-from rentbench.harness.job import receive_job
+from rentbench.harness.failures.classify import classify
 from rentbench.harness.outcomes import CaseFailed, CaseSkipped
-from rentbench.harness.processes import die_with_parent
-from rentbench.harness.software import installed_software
 from rentbench.harness.timing import make_timer
+from rentbench.harness.workers.devices import CpuDevice, CudaDevice, DeviceError
+from rentbench.harness.workers.events import EventWriter
+from rentbench.harness.workers.job import receive_job
+from rentbench.harness.workers.processes import die_with_parent
+from rentbench.harness.workers.software import installed_software
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from rentbench.harness.devices import Device
-    from rentbench.harness.job import Job
     from rentbench.harness.timing import WarmUp
+    from rentbench.harness.workers.devices import Device
+    from rentbench.harness.workers.job import Job
 
 __all__ = ["main"]
 

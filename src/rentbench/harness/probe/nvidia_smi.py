@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness.inventory import (
+from rentbench.harness.probe.inventory import (
     MEMORY_FIELDS,
     UNKNOWN,
     Gpu,
@@ -19,7 +19,7 @@ from rentbench.harness.inventory import (
     is_vgpu_name,
     sysfs_bus_id,
 )
-from rentbench.harness.safe_xml import XmlError, parse_xml
+from rentbench.harness.probe.safe_xml import XmlError, parse_xml
 from rentbench.harness.throttle import reasons_from_names
 from rentbench.harness.tools import run_tool
 

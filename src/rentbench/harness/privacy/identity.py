@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rentbench.harness.credentials import is_secret_name
+from rentbench.harness.privacy.credentials import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rentbench.harness.events import EventReader
-from rentbench.harness.guard import TERMINATE
-from rentbench.harness.job import send_job
-from rentbench.harness.processes import descendants, kill_descendants
 from rentbench.harness.tools import module_command
+from rentbench.harness.workers.events import EventReader
+from rentbench.harness.workers.guard import TERMINATE
+from rentbench.harness.workers.job import send_job
+from rentbench.harness.workers.processes import descendants, kill_descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rentbench.harness.interruption import Interruption
-    from rentbench.harness.job import Job
     from rentbench.harness.logfile import LogFile
+    from rentbench.harness.workers.job import Job
 
 __all__ = ["WorkerEnd", "run_worker"]
 
@@ -106,8 +106,8 @@ class _Worker:
         lifeline_reader, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
         job_descriptor = send_job(job)
-        guard = module_command("rentbench.harness.guard", str(events_writer))
-        worker = module_command("rentbench.harness.worker", str(events_writer), str(job_descriptor))
+        guard = module_command("rentbench.harness.workers.guard", str(events_writer))
+        worker = module_command("rentbench.harness.workers.worker", str(events_writer), str(job_descriptor))
         try:
             self._guard = subprocess.Popen(
                 [*guard, *worker],

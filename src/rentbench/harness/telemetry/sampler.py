@@ -20,8 +20,8 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rentbench.core.ids import utc_now
-from rentbench.harness.foreign import count_foreign, unreliable_because
 from rentbench.harness.nvml import Reader
+from rentbench.harness.telemetry.foreign import count_foreign, unreliable_because
 
 if TYPE_CHECKING:
     from rentbench.harness.nvml import Sensor

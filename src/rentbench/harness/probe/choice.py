@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rentbench.core.errors import ErrorKind
-from rentbench.harness.classify import classify
-from rentbench.harness.failures import error_document
-from rentbench.harness.host import HostProbe, probe_host
+from rentbench.harness.failures.classify import classify
+from rentbench.harness.failures.documents import error_document
+from rentbench.harness.probe.host import HostProbe, probe_host
 
 if TYPE_CHECKING:
     from pathlib import Path

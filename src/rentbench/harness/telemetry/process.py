@@ -1,4 +1,4 @@
-"""Power, temperature, clocks and memory while a run lasts, sampled by a process of its own.
+"""The process that samples power, temperature, clocks and memory while a run lasts.
 
 `python -m rentbench.harness.telemetry --interval 1 --output FILE` samples until its standard input ends or
 SIGTERM comes. Stamps are `time.monotonic()` seconds, which all processes of a machine share. `sampler` tells
@@ -7,21 +7,18 @@ the file's format.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import signal
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from rentbench.harness.sampler import sample
-from rentbench.harness.telemetry_summary import TelemetrySummary, summarize
 from rentbench.harness.tools import module_command, module_environment
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
-__all__ = ["TelemetryProcess", "TelemetrySummary", "summarize"]
+__all__ = ["TelemetryProcess"]
 
 _KILL_SECONDS: Final = 2.0
 
@@ -88,19 +85,3 @@ class TelemetryProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Sample into a file until told to end."""
-    parser = argparse.ArgumentParser(prog="python -m rentbench.harness.telemetry", description=sample.__doc__)
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two samples")
-    parser.add_argument("--output", type=Path, required=True, help="file to write, JSON lines")
-    chosen = parser.parse_args(arguments)
-    if chosen.interval <= 0:
-        parser.error("--interval must be above 0")
-    with chosen.output.open("a", encoding="utf-8") as file:
-        sample(file, interval_seconds=chosen.interval)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rentbench.harness import nvidia_smi, nvml_facts, privacy, topology
-from rentbench.harness.inventory import FIELDS, MEMORY_FIELDS, UNKNOWN, Gpu, Inventory
-from rentbench.harness.machine import describe_machine
-from rentbench.harness.visible import Identity, visible_gpus
+from rentbench.harness import privacy
+from rentbench.harness.probe import nvidia_smi, nvml_facts, topology
+from rentbench.harness.probe.inventory import FIELDS, MEMORY_FIELDS, UNKNOWN, Gpu, Inventory
+from rentbench.harness.probe.machine import describe_machine
+from rentbench.harness.probe.visible import Identity, visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rentbench.harness.machine import Section
-    from rentbench.harness.visible import Visible
+    from rentbench.harness.probe.machine import Section
+    from rentbench.harness.probe.visible import Visible
 
 __all__ = ["HostProbe", "Unavailable", "probe_host"]
 

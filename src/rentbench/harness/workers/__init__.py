@@ -1,0 +1,1 @@
+"""The processes that measure: a worker for each repeat, the guard over it, and what they tell."""
