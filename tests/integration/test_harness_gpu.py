@@ -77,13 +77,20 @@ def test_what_spoils_a_gpu_run_is_told(
     status: str,
     code: int,
 ) -> None:
-    fake_nvml.gpu(**readings)
+    fake_nvml.gpu(utilization=97, **readings)
     finished = measure(tmp_path, "for three readings")
     assert finished.document is not None
     assert (finished.document["status"], finished.code) == (status, code)
     assert (finished.checks[name]["outcome"], finished.checks[name]["severity"]) == ("failed", severity)
     word = "INVALID" if severity == "hard" else "warning"
     assert f"{word}: {name}" in finished.stdout
+
+
+def test_a_gpu_that_rested_all_the_time_makes_the_run_invalid(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.gpu(utilization=0)
+    finished = measure(tmp_path, "for three readings while measuring")
+    assert finished.code == 3
+    assert finished.checks["gpu_used"]["outcome"] == "failed"
 
 
 def test_an_unsteady_warm_up_is_a_warning(fake_nvml: FakeNvml, tmp_path: Path) -> None:

@@ -108,6 +108,50 @@ def test_what_is_no_secret_is_still_told(planted: list[tuple[str, str]]) -> None
     assert document["environment_variables"]["CUDA_CACHE_PATH"].endswith("/.nv")
 
 
+CRASHING_SAMPLER = """
+import os, sys, traceback
+
+def crash():
+    raise RuntimeError(os.environ["PLANTED"])
+
+if "rentbench.harness.telemetry" in sys.orig_argv:
+    try:
+        crash()
+    except RuntimeError:
+        traceback.print_exc()
+        os._exit(1)
+"""
+
+
+def test_a_sampler_that_crashes_tells_no_secret(
+    fake_nvml: FakeNvml, tmp_path: Path, host: tuple[str, list[str]]
+) -> None:
+    del fake_nvml
+    name, prefix = host
+    site = tmp_path / "home" / "wilhelmina" / "lib"
+    site.mkdir(parents=True)
+    (site / "sitecustomize.py").write_text(CRASHING_SAMPLER)
+    fake_torch = Path(__file__).resolve().parents[1] / "fixtures" / "fake_torch"
+    finished = run(
+        tmp_path,
+        "uses-gpu",
+        prefix=prefix,
+        PYTHONPATH=f"{site}:{fake_torch}",
+        PLANTED=text(name),
+        HF_TOKEN=TOKEN,
+        RUNCRATE_API_KEY=SECRETS["api key"],
+        USER="wilhelmina",
+        LOGNAME="wilhelmina",
+    )
+    assert finished.folder is not None, finished.stderr
+    assert finished.document is not None
+    assert check(finished.document, "measurement", folder=finished.folder) == []
+    told = finished.text("telemetry.jsonl")
+    assert "RuntimeError: login " in told
+    found = [what for what, secret in {**SECRETS, "host name": name}.items() if secret in told]
+    assert not found, f"telemetry.jsonl holds {found}"
+
+
 def test_serials_and_uuids_of_a_gpu_run_stay_here(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     fake_nvml.plug(2)
     fake_torch = Path(__file__).resolve().parents[1] / "fixtures" / "fake_torch"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from rentbench.harness.telemetry.summary import TelemetrySummary
 
-__all__ = ["check", "standard_checks"]
+__all__ = ["check", "software_checks", "standard_checks"]
 
 # More than a driver and a display take; and so much that the run cannot have had the GPU for itself.
 _BUSY_SOFT_PERCENT = 5.0
@@ -63,12 +63,30 @@ def standard_checks(
     return [
         check("gpus_complete", gpu_problem is None, gpu_problem or f"{len(host['gpus'])} GPUs answer"),
         _idle_before(host["gpus"]),
-        _used(gpus, peak_memory_bytes),
+        _used(gpus, sum(summary.utilization_samples), peak_memory_bytes),
         _ours_alone(gpus),
         _not_throttled(gpus, summary.throttle_samples),
         _power_readings(summary.power_kinds),
-        _steady(warm_ups),
+        *_steady(warm_ups),
     ]
+
+
+def software_checks(packages: Sequence[str], missing: Sequence[Sequence[str] | None]) -> list[dict[str, Any]]:
+    """Return the check of a suite's packages; none where it names none, or no worker told.
+
+    A missing one is told and is no failure: a manifest also names packages of which one replaces the other.
+
+    Args:
+        packages: Whose versions the suite wants in its results.
+        missing: Of each repeat, those that are not installed; None where no worker told.
+    """
+    told = [names for names in missing if names is not None]
+    if not packages or not told:
+        return []
+    absent = [name for name in packages if any(name in names for names in told)]
+    if absent:
+        return [check("packages_found", None, f"not installed, so without a version: {', '.join(absent)}")]
+    return [check("packages_found", True, f"all {len(packages)} packages of the suite have a version")]
 
 
 def _idle_before(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -92,18 +110,23 @@ def _idle_before(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
-def _used(gpus: Sequence[Mapping[str, Any]], peak_memory_bytes: int | None) -> dict[str, Any]:
+def _used(gpus: Sequence[Mapping[str, Any]], measuring: int, peak_memory_bytes: int | None) -> dict[str, Any]:
+    """Tell whether the GPU worked.
+
+    Allocated bytes are no work: they decide only where fewer than three readings were taken while measuring,
+    since an idle GPU before and after a short measurement says nothing about it.
+    """
+    readings = [
+        reading for gpu in gpus for reading in gpu["series"]["utilization_percent"] if reading is not None
+    ]
+    if measuring >= _MIN_SAMPLES or (not peak_memory_bytes and len(readings) >= _MIN_SAMPLES):
+        detail = f"the utilisation reached {max(readings):.0f} % in {len(readings)} readings"
+        return check("gpu_used", max(readings) > 0, detail, severity="hard", value=max(readings), unit="%")
     if peak_memory_bytes:
         gibibytes = peak_memory_bytes / 2**30
         detail = f"up to {gibibytes:.2f} GiB of GPU memory were allocated"
         return check("gpu_used", True, detail, severity="hard", value=peak_memory_bytes, unit="bytes")
-    readings = [
-        reading for gpu in gpus for reading in gpu["series"]["utilization_percent"] if reading is not None
-    ]
-    if len(readings) < _MIN_SAMPLES:
-        return check("gpu_used", None, "too few readings of the GPU's utilisation", severity="hard")
-    detail = f"the utilisation reached {max(readings):.0f} % in {len(readings)} readings"
-    return check("gpu_used", max(readings) > 0, detail, severity="hard", value=max(readings), unit="%")
+    return check("gpu_used", None, "too few readings of the GPU's utilisation", severity="hard")
 
 
 def _ours_alone(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -133,9 +156,9 @@ def _power_readings(kinds: Sequence[str | None]) -> dict[str, Any]:
     return check("power_readings", True if kind else None, detail, value=kind)
 
 
-def _steady(warm_ups: Sequence[bool]) -> dict[str, Any]:
-    if not warm_ups:
-        return check("steady_state", None, "the suite did not warm up through the harness")
+def _steady(warm_ups: Sequence[bool]) -> list[dict[str, Any]]:
+    if not warm_ups:  # the suite warms up by itself, and reports what it saw under a name of its own
+        return []
     unsteady = warm_ups.count(False)
     detail = f"{len(warm_ups) - unsteady} of {len(warm_ups)} warm-ups became steady before their limit"
-    return check("steady_state", unsteady == 0, detail, value=unsteady, limit=0)
+    return [check("steady_state", unsteady == 0, detail, value=unsteady, limit=0)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from rentbench.core.errors import ErrorKind
 from rentbench.core.ids import new_id, utc_now
-from rentbench.harness.checks import check, standard_checks
+from rentbench.harness.checks import check, software_checks, standard_checks
 from rentbench.harness.delivery import deliver
 from rentbench.harness.document import Findings, build_document
 from rentbench.harness.failures.classify import classify
@@ -110,43 +110,51 @@ class _Run:
             self._fail_interrupted()
         elif self._choice.error is not None:
             self._fail(self._choice.error)
-        elif self._choice.device == "cpu":
-            self._run_repeats("cpu")
         else:
-            readings = self._results.expect(TELEMETRY, "readings of the GPUs at about 1 Hz")
-            try:
-                with TelemetryProcess(readings):
-                    self._run_repeats("cuda")
-            finally:
-                windows = [window for repeat in self._repeats for window in repeat.measure_windows]
-                self._telemetry = summarize(readings, windows, gpu_count=len(found.host["gpus"]))
+            with _scratch_folder(self._results.folder) as scratch:
+                if self._choice.device == "cpu":
+                    self._run_repeats("cpu", scratch)
+                else:
+                    self._run_under_telemetry(scratch)
 
-    def _run_repeats(self, device: Literal["cuda", "cpu"]) -> None:
-        with _scratch_folder(self._results.folder) as scratch:
-            around = Surroundings(
-                request=self._request,
-                device=device,
-                host=self._found.host,
-                environment=self._environment,
-                scratch=scratch,
-                interruption=self._interruption,
-                log=self._log,
-                progress=self._progress,
-            )
-            for number in range(self._request.repeats):
-                wanted = [index for index, outcomes in enumerate(self._outcomes) if _may_run(outcomes)]
-                if not wanted:
-                    break
-                if self._interruption:
-                    self._fail_interrupted()
-                    break
-                collector = Collector(self._keep_encoded)
-                self._repeats.append(collector)
-                run_repeat(around, number, wanted, collector)
-                for index in wanted:
-                    self._outcomes[index].append(collector.cases[index])
-                if collector.error is not None:
-                    self._fail(collector.error)
+    def _run_under_telemetry(self, scratch: Path) -> None:
+        readings = scratch / TELEMETRY
+        try:
+            with TelemetryProcess(readings):
+                self._run_repeats("cuda", scratch)
+        finally:
+            windows = [window for repeat in self._repeats for window in repeat.measure_windows]
+            self._telemetry = summarize(readings, windows, gpu_count=len(self._found.host["gpus"]))
+            # The sampling process tells what went wrong in this file, too: it is redacted like all else.
+            with contextlib.suppress(OSError):
+                text = readings.read_text(encoding="utf-8", errors="replace")
+                self._keep(TELEMETRY, text.encode(), "readings of the GPUs at about 1 Hz")
+
+    def _run_repeats(self, device: Literal["cuda", "cpu"], scratch: Path) -> None:
+        around = Surroundings(
+            request=self._request,
+            device=device,
+            host=self._found.host,
+            environment=self._environment,
+            scratch=scratch,
+            interruption=self._interruption,
+            log=self._log,
+            progress=self._progress,
+        )
+        for number in range(self._request.repeats):
+            wanted = [index for index, outcomes in enumerate(self._outcomes) if _may_run(outcomes)]
+            if not wanted:
+                break
+            if self._interruption:
+                self._fail_interrupted()
+                break
+            collector = Collector(self._keep_encoded)
+            self._repeats.append(collector)
+            run_repeat(around, number, wanted, collector)
+            for index in wanted:
+                self._outcomes[index].append(collector.cases[index])
+            if collector.error is not None:
+                self._fail(collector.error)
 
     def _fail(self, error: dict[str, Any]) -> None:
         """Take an error of the whole run; the first one is the cause, and stays."""
@@ -178,9 +186,12 @@ class _Run:
     def _checks(self, host: dict[str, Any]) -> list[dict[str, Any]]:
         if not self._repeats or self._choice is None:
             return []
+        software = software_checks(
+            self._request.suite.needs.packages, [repeat.missing_packages for repeat in self._repeats]
+        )
         if self._choice.device == "cpu":
-            return [check("gpu_used", None, "the run measured the CPU")]
-        return standard_checks(
+            return [check("gpu_used", None, "the run measured the CPU"), *software]
+        gpu = standard_checks(
             host,
             self._found.gpu_problem,
             self._telemetry,
@@ -190,6 +201,7 @@ class _Run:
             ),
             warm_ups=[steady for repeat in self._repeats for steady in repeat.warm_ups],
         )
+        return [*gpu, *software]
 
     def _write_samples(self) -> None:
         lines = [

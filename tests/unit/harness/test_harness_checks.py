@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rentbench.harness.checks import standard_checks
+from rentbench.harness.checks import software_checks, standard_checks
 from rentbench.harness.telemetry.summary import TelemetrySummary
 
 GIB = 2**30
@@ -19,6 +19,7 @@ def checks(
     *gpus: dict[str, Any],
     used: int | None = 0,
     samples: list[int] | None = None,
+    utilization_samples: list[int] | None = None,
     kinds: list[str | None] | None = None,
     peak: int | None = GIB,
     warm_ups: list[bool] | None = None,
@@ -30,6 +31,7 @@ def checks(
         unavailable=[],
         link_under_load=[],
         throttle_samples=[30] * len(gpus) if samples is None else samples,
+        utilization_samples=([3] * len(gpus) if utilization_samples is None else utilization_samples),
         power_kinds=["average"] * len(gpus) if kinds is None else kinds,
     )
     host = {"gpus": [{"memory_total_bytes": 100 * GIB, "memory_used_before_bytes": used}]}
@@ -64,19 +66,22 @@ def test_memory_in_use_before(used: int, outcome: str, severity: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peak", "utilization", "outcome"),
+    ("peak", "utilization", "measuring", "outcome"),
     [
-        (0, [0, 0, 0], "failed"),
-        (0, [0, 0, 40], "passed"),
-        (0, [0, 0], "not_checked"),
-        (0, [None, None, None], "not_checked"),
-        (GIB, [0, 0, 0], "passed"),
+        (0, [0, 0, 0], 0, "failed"),
+        (0, [0, 0, 40], 0, "passed"),
+        (0, [0, 0], 2, "not_checked"),
+        (0, [None, None, None], 0, "not_checked"),
+        (512, [0, 0, 0], 3, "failed"),
+        (512, [0, 60, 0], 3, "passed"),
+        (GIB, [0, 0, 0, 0], 2, "passed"),
+        (GIB, [None, None, None], 0, "passed"),
     ],
 )
 def test_a_gpu_that_was_not_used_makes_the_run_invalid(
-    peak: int, utilization: list[int | None], outcome: str
+    peak: int, utilization: list[int | None], measuring: int, outcome: str
 ) -> None:
-    found = checks(gpu(utilization=utilization), peak=peak)["gpu_used"]
+    found = checks(gpu(utilization=utilization), utilization_samples=[measuring], peak=peak)["gpu_used"]
     assert (found["outcome"], found["severity"]) == (outcome, "hard")
 
 
@@ -106,11 +111,31 @@ def test_throttling_that_was_never_read_is_not_called_absent() -> None:
     assert checks(gpu(), samples=[0])["not_throttled"]["outcome"] == "not_checked"
 
 
-@pytest.mark.parametrize(
-    ("warm_ups", "outcome"), [([True, True], "passed"), ([True, False], "failed"), ([], "not_checked")]
-)
+@pytest.mark.parametrize(("warm_ups", "outcome"), [([True, True], "passed"), ([True, False], "failed")])
 def test_steady_state(warm_ups: list[bool], outcome: str) -> None:
     assert checks(gpu(), warm_ups=warm_ups)["steady_state"]["outcome"] == outcome
+
+
+def test_a_suite_that_warms_up_by_itself_gets_no_check_of_warm_ups() -> None:
+    assert "steady_state" not in checks(gpu(), warm_ups=[])
+
+
+def test_packages_that_are_not_installed_are_named_once() -> None:
+    (found,) = software_checks(["torch", "cublas", "numpy"], [["cublas"], ["cublas", "numpy"], None])
+    assert (found["severity"], found["outcome"]) == ("soft", "not_checked")
+    assert found["detail"].endswith(": cublas, numpy")
+
+
+def test_packages_that_are_all_there_pass() -> None:
+    (found,) = software_checks(["torch"], [[]])
+    assert found["outcome"] == "passed"
+
+
+@pytest.mark.parametrize(("packages", "missing"), [([], [[]]), (["torch"], []), (["torch"], [None])])
+def test_where_nothing_was_looked_for_there_is_no_check(
+    packages: list[str], missing: list[list[str] | None]
+) -> None:
+    assert software_checks(packages, missing) == []
 
 
 def test_a_gpu_that_is_missing_is_a_warning() -> None:

@@ -42,6 +42,7 @@ class TelemetrySummary:
             where nothing was sampled then); None where not read.
         throttle_samples: For each GPU how many samples while measuring told its throttle reasons; with 0,
             `throttle` is null.
+        utilization_samples: For each GPU how many samples while measuring told its utilisation.
         power_kinds: For each GPU what its power readings are: `instant`, or `average` (over a second); None
             where the driver's documentation does not say, or both came.
     """
@@ -50,6 +51,7 @@ class TelemetrySummary:
     unavailable: list[dict[str, str]]
     link_under_load: list[tuple[int | None, int | None]]
     throttle_samples: list[int] = field(default_factory=list)
+    utilization_samples: list[int] = field(default_factory=list)
     power_kinds: list[str | None] = field(default_factory=list)
 
 
@@ -93,6 +95,7 @@ def summarize(
         unavailable=[reason for gpu in gpus for reason in gpu.unavailable],
         link_under_load=[gpu.link for gpu in gpus],
         throttle_samples=[gpu.throttle_samples for gpu in gpus],
+        utilization_samples=[gpu.utilization_samples for gpu in gpus],
         power_kinds=[gpu.power_kind for gpu in gpus],
     )
 
@@ -156,6 +159,7 @@ class _Gpu:
         measuring = [row for stamp, row in self._rows if any(begin <= stamp <= end for begin, end in windows)]
         bits = [row["throttle_bits"] for row in measuring if row.get("throttle_bits") is not None]
         self.throttle_samples = len(bits)
+        self.utilization_samples = sum(row.get("utilization_percent") is not None for row in measuring)
         loaded = measuring or [row for _, row in self._rows]
         self.link = (_highest(loaded, "pcie_generation"), _highest(loaded, "pcie_width"))
         kinds = {row["power_kind"] for _, row in self._rows if row.get("power_watts") is not None}

@@ -47,7 +47,7 @@ class Collector:
         warm_ups: Of each warm-up, whether it became steady.
         measure_windows: Monotonic begin and end of each measuring phase.
         software: Versions by package or component.
-        missing_packages: What the manifest names and is not installed.
+        missing_packages: What the manifest names and is not installed; None until told.
         weights: As in the schema; None until told.
         data: As in the schema; None until told.
 
@@ -68,7 +68,7 @@ class Collector:
         self.warm_ups: list[bool] = []
         self.measure_windows: list[tuple[float, float]] = []
         self.software: dict[str, str] = {}
-        self.missing_packages: list[str] = []
+        self.missing_packages: list[str] | None = None
         self.weights: dict[str, Any] | None = None
         self.data: dict[str, Any] | None = None
 
