@@ -34,7 +34,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def origin(site):
     with make_server(site, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

@@ -183,7 +183,7 @@ def test_of_many_writers_one_wins(tmp_path: Path) -> None:
         except RentbenchError:
             outcomes.append("refused")
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

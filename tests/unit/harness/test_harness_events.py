@@ -33,14 +33,16 @@ def written(*events: dict[str, Any]) -> bytes:
         while data := os.read(reader, 65536):
             received.extend(data)
 
-    thread = threading.Thread(target=read)
+    thread = threading.Thread(target=read, daemon=True)  # a test that ends early must not hang the whole run
     thread.start()
-    emit = EventWriter(writer)
-    for event in events:
-        emit(event)
-    os.close(writer)
-    thread.join()
-    os.close(reader)
+    try:
+        emit = EventWriter(writer)
+        for event in events:
+            emit(event)
+    finally:
+        os.close(writer)
+        thread.join()
+        os.close(reader)
     return bytes(received)
 
 

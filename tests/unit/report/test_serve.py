@@ -17,7 +17,7 @@ def server(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "samples.jsonl").write_text("{}\n")
     with make_server(tmp_path, 0) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
         yield running
         running.shutdown()
