@@ -10,30 +10,14 @@ from pathlib import Path
 
 from preflight_findings import Finding
 
+from rentbench.harness.xids import HARDWARE
+
 __all__ = ["kernel_log", "xid_finding", "xids"]
 
 _KMSG = Path("/dev/kmsg")
 _DMESG_SECONDS = 10
 _RECORD_BYTES = 8192
 _XID = re.compile(r"NVRM: Xid \([^)]*\): (\d+)")
-
-# From NVIDIA's catalogue of Xid errors: those that mean a fault of the card, its links or its firmware. The
-# others are mostly made by programs (13, 31, 43, 45) or report a repair (63).
-_HARDWARE = {
-    48: "double-bit ECC error",
-    61: "internal microcontroller breakpoint",
-    62: "internal microcontroller halt",
-    64: "row remapping failed",
-    74: "NVLink error",
-    79: "the GPU has fallen off the bus",
-    92: "high rate of single-bit ECC errors",
-    94: "contained ECC error",
-    95: "uncontained ECC error",
-    119: "GSP firmware does not answer",
-    120: "GSP firmware error",
-    140: "unrecovered ECC error",
-    143: "GPU initialisation failed",
-}
 
 
 def xids(log: str) -> Counter[int]:
@@ -51,9 +35,9 @@ def xid_finding(log: str | None, reason: str) -> Finding:
     if log is None:
         return Finding(name="xid_errors", passed=None, detail=reason, severity="hard")
     found = xids(log)
-    faults = {number: count for number, count in sorted(found.items()) if number in _HARDWARE}
-    others = {number: count for number, count in sorted(found.items()) if number not in _HARDWARE}
-    parts = [f"{count} × Xid {number} ({_HARDWARE[number]})" for number, count in faults.items()]
+    faults = {number: count for number, count in sorted(found.items()) if number in HARDWARE}
+    others = {number: count for number, count in sorted(found.items()) if number not in HARDWARE}
+    parts = [f"{count} × Xid {number} ({HARDWARE[number]})" for number, count in faults.items()]
     if others:
         listed = ", ".join(f"{count} × {number}" for number, count in others.items())
         parts.append(f"Xids that are no fault of the machine: {listed}")

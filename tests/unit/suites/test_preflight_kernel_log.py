@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from preflight_kernel_log import kernel_log, xid_finding, xids
 
+from rentbench.core.errors import ErrorKind
+from rentbench.harness.failures.classify import classify
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -41,6 +44,19 @@ def test_a_fault_of_a_program_is_told_and_passes() -> None:
     finding = xid_finding(PROGRAM, "")
     assert finding.passed is True
     assert "1 × 31" in finding.detail
+
+
+def test_what_explains_a_failure_here_is_a_fault_there_too() -> None:
+    """One table for the verdict on a machine and for the cause of a run's end."""
+    for number in range(1, 200):
+        log = f"NVRM: Xid (PCI:0000:9b:00): {number}, pid=1, name=python3, no more words\n"
+        kind = classify(log, returncode=1)["kind"]
+        fault = kind in {ErrorKind.HOST_FAULT, ErrorKind.GPU_LOST}
+        assert fault == (xid_finding(log, "").passed is False), number
+
+
+def test_a_row_that_was_remapped_is_no_fault() -> None:
+    assert xid_finding("NVRM: Xid (PCI:0000:9b:00): 63, pid=1, Row Remapper: new row\n", "").passed is True
 
 
 def test_nothing_of_the_log_itself_is_told() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rentbench.core.errors import ErrorKind
+from rentbench.harness.xids import HARDWARE
 
 __all__ = ["RULES", "Rule"]
 
@@ -35,6 +36,8 @@ def _rule(kind: ErrorKind, hint: str | None, *patterns: str) -> Rule:
     return Rule(kind=kind, pattern=re.compile("|".join(patterns), re.MULTILINE), hint=hint)
 
 
+# Xid 79 has a rule of its own, which stands before.
+_HARDWARE_XID: Final = rf"Xid \([^)]*\): (?:{'|'.join(map(str, HARDWARE))})\b"
 _GPU_FAULT: Final = "the GPU or its driver failed: look for Xid in the kernel's log, and take another machine"
 
 RULES: Final = (
@@ -92,7 +95,7 @@ RULES: Final = (
         ErrorKind.HOST_FAULT,
         _GPU_FAULT,
         r"(?:nvidia-smi|NVML|NVML's reader) gave no answer",
-        r"Xid \([^)]*\): (?:48|61|62|63|64|74|92|94|95|109|110|119|120|136|140|143|145|154)\b",
+        _HARDWARE_XID,
         r"Timeout after \d+s of waiting for RPC response from GPU\d* GSP",
         r"uncorrectable ECC error",
         r"cudaErrorECCUncorrectable",
