@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-__all__ = ["MAX_BYTES", "read_bytes", "refuse", "sha256_bytes", "sha256_file", "write_new"]
+__all__ = ["MAX_BYTES", "read_bytes", "refuse", "sha256_bytes", "sha256_file", "sync_folder", "write_new"]
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -61,7 +61,7 @@ def write_new(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             _put(temporary, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except FileExistsError as error:
@@ -142,7 +142,8 @@ def _put(temporary: Path, path: Path) -> None:
         temporary.rename(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let a folder's new and renamed entries outlast a loss of power."""
     # Not every file system can sync a folder; the file's own content is safe by now.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

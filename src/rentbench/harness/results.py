@@ -1,8 +1,9 @@
-"""The folder of a result: filled under a temporary name, and given its own name when it is complete."""
+"""The folder of a result: filled under a temporary name, synced, and named when it is complete."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rentbench.core.documents import sha256_file, write_document
 from rentbench.core.errors import RentbenchError
+from rentbench.core.files import sync_folder
 from rentbench.harness.privacy import redact
 
 if TYPE_CHECKING:
@@ -118,13 +120,24 @@ class ResultFolder:
         if self.problem is not None:
             hint = "make the folder yours, or name another one with --results"
             raise RentbenchError(self.problem, hint=hint)
-        write_document(self.folder / name, document)
         final = self._root / place
         try:
+            for path in self.folder.iterdir():
+                _sync(path)
+            write_document(self.folder / name, document)  # synced by itself, and its folder with it
             final.parent.mkdir(parents=True, exist_ok=True)
             self.folder.rename(final)
+            for folder in (final.parent, *final.parent.parents):
+                sync_folder(folder)  # it may be new, too
+                if folder == self._root:
+                    break
         except OSError as error:
             msg = f"{final} cannot be made: {error.strerror or error}"
             raise RentbenchError(msg, hint=f"the result lies in {self.folder}") from error
         self.folder = final
         return final
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

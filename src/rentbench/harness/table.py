@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from rentbench.core.problems import printable
 from rentbench.core.selection import case_label
 from rentbench.harness.labels import significant
 
@@ -36,11 +37,11 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     device = f"{len(gpus)} × {gpus[0]}" if gpus else document["host"]["cpu"]["model"] or "CPU"
     count = "single run" if repeats == 1 else f"{repeats} repeats"
     yield f"{suite['name']} {suite['version']}, preset {document['preset']}, {count}"[:WIDTH]
-    yield str(device)[:WIDTH]
+    yield printable(str(device))[:WIDTH]
 
 
 def _case(case: Mapping[str, Any]) -> Iterator[str]:
-    yield from textwrap.wrap(case_label(case["parameters"]), WIDTH, break_on_hyphens=False)
+    yield from textwrap.wrap(printable(case_label(case["parameters"])), WIDTH, break_on_hyphens=False)
     for measurement in case["measurements"]:
         value = significant(measurement["median"])
         metric = measurement["metric"]
@@ -88,8 +89,9 @@ def _notes(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
+    """Return lines of words that cannot act on the terminal, whoever wrote them."""
     return textwrap.wrap(
-        text,
+        printable(" ".join(text.split())),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=f"{indent}  ",

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from rentbench.harness.failures.documents import explain_end, not_run
-from rentbench.harness.workers.attempt import WorkerEnd, _kernel_oom_kills
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from rentbench.harness.interruption import Interruption
+from rentbench.harness.logfile import LogFile
+from rentbench.harness.workers.attempt import WorkerEnd, _kernel_oom_kills, run_worker
+from rentbench.harness.workers.job import Job
 
 Cause = Literal["exited", "timeout", "interrupted"]
 
@@ -60,6 +61,31 @@ def test_a_case_that_did_not_run_names_the_cause_and_leaves_the_log_to_it() -> N
 def test_a_case_that_was_skipped_has_no_error() -> None:
     outcome = not_run(explained("timeout", -9), "needs 2 GPUs, found 1")
     assert (outcome.status, outcome.error, outcome.reason) == ("skipped", None, "needs 2 GPUs, found 1")
+
+
+def open_descriptors() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_worker_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    job = Job(
+        suite_folder=str(tmp_path), metrics=[], packages=[], cases=[], device="cpu", preset="smoke",
+        settings={}, seed=0, repeat=0, scratch=str(tmp_path), host={},
+    )  # fmt: skip
+    log = LogFile(tmp_path / "log.txt", lambda _: None)
+    with Interruption() as interruption:
+        before = open_descriptors()
+        with pytest.raises(OSError, match="Argument list too long"):
+            run_worker(
+                job,
+                environment={"TOO_LONG": "x" * 2**24},
+                deadline=0,
+                interruption=interruption,
+                log=log,
+                take=lambda _: None,
+            )
+        assert open_descriptors() == before
+    log.close()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,26 @@ def test_a_result_appears_under_its_name_only_when_it_is_complete(tmp_path: Path
     assert path == tmp_path / "results" / PLACE
     assert {entry.name for entry in path.iterdir()} == {"measurement.json", "notes.txt"}
     assert not (tmp_path / "results" / ".rentbench-x").exists()
+
+
+def test_all_files_are_on_the_disk_before_the_name_and_then_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    results = ResultFolder(tmp_path, "x")
+    results.expect("log.txt", "log").write_text("grew")
+    results.add("notes.txt", b"hello", "notes")
+    results.publish({"status": "ok"}, PLACE)
+    hidden = {name for name in synced if name.startswith(".rentbench-x/")}
+    assert {".rentbench-x/log.txt", ".rentbench-x/notes.txt"} < hidden
+    assert synced[-3:] == [str(PLACE.parent), str(PLACE.parent.parent), "."]
 
 
 def test_names_that_are_taken_get_a_number(tmp_path: Path) -> None:

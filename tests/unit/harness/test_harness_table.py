@@ -123,3 +123,15 @@ def test_significant_digits(value: float, text: str) -> None:
 
 def test_a_label_is_what_the_command_line_takes() -> None:
     assert case_label({"a": 1, "b": True, "c": 0.5, "d": "x"}) == "a=1,b=true,c=0.5,d=x"
+
+
+def test_nothing_in_a_document_acts_on_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07 \x1b[2J \u202e done"
+    error = {"kind": "crashed", "message": evil, "hint": evil}
+    check = {"name": "told", "outcome": "failed", "severity": "soft", "detail": evil}
+    one = {**case(status="failed"), "error": error, "parameters": {"name": evil}}
+    whole = document(one, error=error, validity=[check])
+    whole["host"]["gpus"] = [{"name": evil}]
+    text = render_table(whole)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert text.count("done") == 6

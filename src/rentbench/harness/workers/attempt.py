@@ -118,6 +118,10 @@ class _Worker:
                 env=environment,
                 start_new_session=True,
             )
+        except BaseException:
+            for descriptor in (self._events, self._output, lifeline):
+                os.close(descriptor)
+            raise
         finally:
             for descriptor in (events_writer, output_writer, lifeline_reader, job_descriptor):
                 os.close(descriptor)
