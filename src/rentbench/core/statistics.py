@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["percentile", "sample_summary", "summarize", "t_critical"]
+__all__ = ["sample_summary", "summarize", "t_critical"]
 
 
 def summarize(values: Sequence[float]) -> dict[str, Any]:
@@ -66,22 +66,6 @@ def sample_summary(samples: Sequence[float], unit: str) -> dict[str, Any]:
     }
 
 
-def percentile(values: Sequence[float], q: float) -> float:
-    """Return the q-th percentile by linear interpolation between closest ranks, as NumPy does by default.
-
-    Args:
-        values: At least one finite number, in any order.
-        q: 0 to 100.
-
-    Raises:
-        ValueError: No values, one that is not finite, or q out of range.
-    """
-    if not 0 <= q <= 100:
-        msg = f"q is {q}, not between 0 and 100"
-        raise ValueError(msg)
-    return _percentile_of_sorted(sorted(_finite(values)), q)
-
-
 @lru_cache(maxsize=1024)
 def t_critical(df: int, confidence: float = 0.95) -> float:
     """Return t with P(|T| ≤ t) = confidence for Student's t distribution.
@@ -131,6 +115,7 @@ def _finite(values: Sequence[float]) -> list[float]:
 
 
 def _percentile_of_sorted(numbers: list[float], q: float) -> float:
+    """Return the q-th percentile by linear interpolation between closest ranks, as NumPy does by default."""
     position = (len(numbers) - 1) * q / 100
     below = math.floor(position)
     above = min(below + 1, len(numbers) - 1)

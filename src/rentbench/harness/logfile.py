@@ -7,6 +7,7 @@ from collections import deque
 from typing import IO, TYPE_CHECKING
 
 from rentbench.harness.privacy import redact
+from rentbench.harness.tools import without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +21,7 @@ ERROR_TAIL_BYTES = 16 * 1024
 MAX_LINE = 16 * 1024  # characters that are kept of one line
 _MAX_PENDING = 4 * MAX_LINE  # bytes; a secret that is cut here lies beyond what is kept
 
-# Colours and cursor movements, then every control character but the tab.
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # every control character but tab and newline
 
 
 class LogFile:
@@ -123,7 +121,7 @@ class _Tail:
 
 
 def _clean(line: str) -> str:
-    clean = redact(_ESCAPES.sub("", line))
+    clean = redact(_CONTROL.sub("", without_escapes(line)))
     return (
         clean if len(clean) <= MAX_LINE else f"{clean[:MAX_LINE]} [{len(clean) - MAX_LINE} more characters]"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,13 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Answer", "module_command", "module_environment", "run_tool", "within"]
+__all__ = ["Answer", "module_command", "module_environment", "run_tool", "within", "without_escapes"]
 
 # What is read of a tool's output; `nvidia-smi -q -x` of eight GPUs is some 300 kB.
 _MAX_OUTPUT_BYTES: Final = 16 << 20
 _KILL_SECONDS: Final = 2.0
+# ECMA-48: control sequences (colours, the cursor) and operating system commands (a window's title).
+_ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 T = TypeVar("T")
 
@@ -110,6 +113,11 @@ def within(timeout_seconds: float, question: Callable[[], T]) -> T:
         raise TimeoutError(msg)
     answer: T = box["answer"]
     return answer
+
+
+def without_escapes(text: str) -> str:
+    """Return a text without the terminal's escape sequences."""
+    return _ESCAPES.sub("", text)
 
 
 def module_command(module: str, *arguments: str) -> list[str]:

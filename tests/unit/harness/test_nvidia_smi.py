@@ -15,10 +15,9 @@ from rentbench.harness.probe.nvidia_smi import (
     parse_query,
     scrub,
     text,
-    throttle_reasons,
 )
 from rentbench.harness.probe.safe_xml import XmlError, parse_xml
-from rentbench.harness.throttle import reasons_from_bits, reasons_from_names
+from rentbench.harness.throttle import reasons_from_bits
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "nvidia_smi"
 SILENT = [
@@ -113,16 +112,6 @@ def test_mig_devices_get_their_names_from_the_list() -> None:
     assert [part.profile for part in parse_query(read("a100-mig-535.xml")).gpus[0].mig] == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("file", "reasons"),
-    [("h200-580.xml", {"power_cap"}), ("t4-515.xml", {"thermal_software"}), ("silent-418.xml", None)],
-)
-def test_throttle_reasons_by_old_and_new_names(file: str, reasons: set[str] | None) -> None:
-    gpu = parse_xml(read(file)).find("gpu")
-    assert gpu is not None
-    assert throttle_reasons(gpu) == reasons
-
-
 def test_throttle_bits() -> None:
     assert reasons_from_bits(0x1) == frozenset()  # idle is no throttle
     assert reasons_from_bits(0x1FF) == {
@@ -130,8 +119,6 @@ def test_throttle_bits() -> None:
         "application_clocks", "display_clocks",
     }  # fmt: skip
     assert reasons_from_bits(1 << 40) == frozenset()
-    assert reasons_from_names({"clocks_throttle_reasons.hw_slowdown": "Active"}) == {"hardware_slowdown"}
-    assert reasons_from_names({"clocks_event_reasons.gpu_idle": "Active"}) is None
 
 
 def test_csv_rows() -> None:

@@ -20,14 +20,13 @@ from rentbench.harness.probe.inventory import (
     sysfs_bus_id,
 )
 from rentbench.harness.probe.safe_xml import XmlError, parse_xml
-from rentbench.harness.throttle import reasons_from_names
 from rentbench.harness.tools import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-__all__ = ["mig_names", "number", "parse_csv", "parse_query", "query", "scrub", "text", "throttle_reasons"]
+__all__ = ["mig_names", "number", "parse_csv", "parse_query", "query", "scrub", "text"]
 
 _SILENCE: Final = re.compile(
     r"\[?(n/a|not supported|not available.*|not found|unknown( error)?|requested.*|err!?|gpu is lost"
@@ -107,14 +106,6 @@ def scrub(output: str) -> str:
     """Return the XML without what names a board, a machine or other people's processes."""
     output = re.sub(r"<process_info>.*?</process_info>\s*", "", output, flags=re.DOTALL)
     return _IDENTIFYING.sub(r"<\1>removed</\1>", output)
-
-
-def throttle_reasons(gpu: Element) -> frozenset[str] | None:
-    """Return why the GPU is slowed down now, from its element, by either of the names the drivers use."""
-    states: dict[str, str] = {}
-    for group in ("clocks_event_reasons", "clocks_throttle_reasons"):
-        states |= {child.tag: (child.text or "").strip() for child in gpu.findall(f"{group}//*")}
-    return reasons_from_names(states)
 
 
 def parse_query(

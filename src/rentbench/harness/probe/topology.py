@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rentbench.harness.tools import run_tool
+from rentbench.harness.tools import run_tool, without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Topology", "TopologyError", "parse_topology", "read_topology", "summary"]
 
-_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 _LINK: Final = re.compile(r"X|NV[0-9]{1,2}|PIX|PXB|PHB|NODE|SYS|C2C")
 _FORMER_NAMES: Final = {"SOC": "SYS"}  # up to driver 384
 _MAX_GPUS: Final = 64
@@ -50,7 +49,7 @@ def parse_topology(output: str) -> Matrix:
     Raises:
         TopologyError: No matrix, or one that is not square, or a link of a name that is not known.
     """
-    lines = [_ESCAPES.sub("", line).split() for line in output.splitlines()]
+    lines = [line.split() for line in without_escapes(output).splitlines()]
     start = next((index for index, words in enumerate(lines) if words[:1] == ["GPU0"]), len(lines))
     header = lines[start] if start < len(lines) else []
     columns = header[: header.index("CPU")] if "CPU" in header else header
@@ -86,7 +85,7 @@ def summary(matrix: Matrix) -> str:
 def read_topology(*, timeout_seconds: float) -> Topology:
     """Ask nvidia-smi for the links; never raises."""
     answer = run_tool(["nvidia-smi", "topo", "-m"], timeout_seconds=timeout_seconds)
-    output = _ESCAPES.sub("", answer.output)
+    output = without_escapes(answer.output)
     if answer.problem:
         return Topology(matrix=None, problem=answer.problem, output=output)
     try:
