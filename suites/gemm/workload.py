@@ -88,7 +88,8 @@ def _report(
     if not total:
         context.check(name, None, f"none of 0 {what}: no such case was measured", severity=severity)
         return
-    which = f": {'; '.join(bad)}" if bad else ""
+    repeat = f"repeat {context.repeat + 1}: "
+    which = f": {repeat}{'; '.join(bad)}" if bad else ""
     context.check(
         name,
         not bad,

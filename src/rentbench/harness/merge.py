@@ -23,6 +23,7 @@ __all__ = ["merge_case", "merge_checks"]
 # The worst first.
 _OUTCOMES = ("failed", "not_checked", "passed")
 _SEVERITIES = ("hard", "soft")
+_MAX_DETAIL = 4096  # as the schema has it
 
 
 def merge_case(
@@ -60,7 +61,8 @@ def merge_case(
 def merge_checks(checks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one check for each name, in the order of their first report: the worst of all reports.
 
-    Failed is worse than not checked, and that is worse than passed; hard is worse than soft.
+    Failed is worse than not checked, and that is worse than passed; hard is worse than soft. Of several
+    failures the worst one's value counts, and the details of all are told.
     """
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for check in checks:
@@ -71,9 +73,13 @@ def merge_checks(checks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             reports,
             key=lambda check: (_OUTCOMES.index(check["outcome"]), _SEVERITIES.index(check["severity"])),
         )
-        same = sum(report["outcome"] == worst["outcome"] for report in reports)
-        count = f" (so in {same} of {len(reports)} reports)" if same < len(reports) else ""
-        merged.append({**worst, "detail": f"{worst['detail']}{count}"})
+        same = [report["detail"] for report in reports if report["outcome"] == worst["outcome"]]
+        count = f" (so in {len(same)} of {len(reports)} reports)" if len(same) < len(reports) else ""
+        told = [worst["detail"]]
+        if worst["outcome"] == "failed":  # each may name other cases
+            told = list(dict.fromkeys([*told, *same]))
+        detail = "; ".join(told)[: _MAX_DETAIL - len(count)]
+        merged.append({**worst, "detail": f"{detail}{count}"})
     return merged
 
 

@@ -120,6 +120,23 @@ def test_no_failure_is_lost_and_no_name_comes_twice(checks: list[dict[str, Any]]
         assert (check["outcome"] == "failed" and check["severity"] == "hard") == failed_hard
 
 
+def test_every_failure_is_told_once() -> None:
+    reports = [
+        report("clocks_settled", "failed", detail="repeat 1: bf16 8192 steady"),
+        report("clocks_settled", "passed", detail="0 of 9"),
+        report("clocks_settled", "failed", detail="repeat 3: fp16 8192 steady"),
+        report("clocks_settled", "failed", detail="repeat 3: fp16 8192 steady"),
+    ]
+    assert merge_checks(reports)[0]["detail"] == (
+        "repeat 1: bf16 8192 steady; repeat 3: fp16 8192 steady (so in 3 of 4 reports)"
+    )
+
+
+def test_a_detail_is_never_longer_than_the_schema_allows() -> None:
+    reports = [report("told", "failed", detail=f"{number}" * 4000) for number in range(3)]
+    assert len(merge_checks([*reports, report("told", "passed")])[0]["detail"]) == 4096
+
+
 def test_how_often_a_check_failed_is_told() -> None:
     reports = [
         report("finite", "passed"),

@@ -110,7 +110,7 @@ def test_a_wrong_product_fails_the_case_and_the_run(workload: ModuleType, record
     workload.finish(recorded.context)
     check = recorded.checks["results_right"]
     assert (check["severity"], check["outcome"], check["value"]) == ("hard", "failed", 1)
-    assert "fp32 128 burst" in check["detail"]
+    assert check["detail"].endswith(": repeat 1: fp32 128 burst")
 
 
 def test_a_good_run_has_its_checks(workload: ModuleType, recorded: Recorded) -> None:
