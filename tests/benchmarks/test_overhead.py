@@ -61,7 +61,7 @@ def test_the_timer_changes_a_rate_by_less_than_half_a_percent() -> None:
         f"\none call {min(bare) / ITERATIONS * 1e6:.1f} µs; the timer adds {fastest:+.3f} % to the fastest "
         f"of {ROUNDS} rounds of {ITERATIONS} calls, {median:+.3f} % to their median"
     )
-    assert abs(fastest) < LIMIT_PERCENT
+    assert fastest < LIMIT_PERCENT  # below zero is other load on the machine, and no cost
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.gpu
 
 # nvidia-smi prints whole MiB; what is in use changes between two questions.
 MEMORY = ("memory_total_bytes", "memory_usable_bytes")
+SAMPLES = 5
 CHANGING = ("memory_used_before_bytes", "pcie_generation", "name")
 
 
@@ -48,10 +49,13 @@ def test_nvml_and_nvidia_smi_agree() -> None:
 def test_telemetry_of_a_real_gpu(tmp_path: Path) -> None:
     file = tmp_path / "telemetry.jsonl"
     with TelemetryProcess(file, interval_seconds=0.2):
-        time.sleep(2)
+        deadline = time.monotonic() + 30
+        while not file.exists() or file.read_text().count('{"t":') <= SAMPLES:
+            assert time.monotonic() < deadline, "the samples did not come in time"
+            time.sleep(0.01)
     summary = summarize(file, [])
     assert summary.telemetry is not None
     for gpu in summary.telemetry["gpus"]:
-        assert len(gpu["offsets_seconds"]) > 5
+        assert len(gpu["offsets_seconds"]) > SAMPLES
         assert 5 < gpu["summary"]["temperature_celsius"]["mean"] < 100
         assert gpu["energy"] is None or gpu["energy"]["joules"] > 0

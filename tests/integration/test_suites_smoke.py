@@ -100,6 +100,7 @@ def test_standard_is_refused_without_a_gpu(tmp_path: Path, suite: str) -> None:
     assert run.code == 3
     assert run.document is not None
     assert run.document["error"]["kind"] == "no_gpu"
+    assert run.document["cases"]
     assert all(case["measurements"] == [] for case in run.document["cases"])
 
 

@@ -44,6 +44,7 @@ def sustain(
     limit_seconds: float,
     sample_seconds: float = 0.1,
     until: Callable[[Sequence[LoadSample]], bool] | None = None,
+    fence: Callable[[], Callable[[], None]] | None = None,
 ) -> list[LoadSample]:
     """Call without a pause until a condition holds or a time is over.
 
@@ -54,11 +55,14 @@ def sustain(
         limit_seconds: When to stop at the latest; the batches already queued then still run.
         sample_seconds: At most this often a sample is taken; a call that takes longer makes it rarer.
         until: Looked at after each sample; the load ends when it says true.
+        fence: Marks a point in the device's queue and returns what waits for it; by default an event on the
+            current stream of a GPU.
 
     Returns:
         The samples in order, at least one. The device is idle when the function returns.
     """
-    fence = _cuda_fence if device == "cuda" else _no_fence
+    if fence is None:
+        fence = _cuda_fence if device == "cuda" else _no_fence
     ahead = 1 if device == "cuda" else 0
     pending: deque[tuple[Callable[[], None], int]] = deque()
     samples: list[LoadSample] = []

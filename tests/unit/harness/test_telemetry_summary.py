@@ -96,6 +96,12 @@ def test_throttle_reasons_count_inside_the_windows_only(tmp_path: Path) -> None:
     assert summary.throttle_samples == [3]
 
 
+def test_utilisation_counts_inside_the_windows_only(tmp_path: Path) -> None:
+    shares = [0, 90, None, 95, 0]
+    file = write(tmp_path, *((100.0 + t, row(utilization_percent=value)) for t, value in enumerate(shares)))
+    assert summarize(file, [(101.0, 103.5)]).utilization_samples == [2]
+
+
 def test_throttle_reasons_that_were_never_read_are_told_apart_from_none_seen(tmp_path: Path) -> None:
     file = write(tmp_path, *((100.0 + t, row(throttle_bits=None)) for t in range(3)))
     summary = summarize(file, [(0, 1e9)])

@@ -31,7 +31,7 @@ def test_no_time_passed_gives_none() -> None:
 def test_busy_threads_obtain_cores() -> None:
     load = load_cores(1, 0.2)
     assert load.threads == 1
-    assert 0.1 < load.cores < 1.5
+    assert 0.01 < load.cores < 1.5  # one thread; others may hold the machine's cores meanwhile
     assert load.stolen_percent is None or 0 <= load.stolen_percent <= 100
 
 

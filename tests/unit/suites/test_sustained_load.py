@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import statistics
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rentbench.harness import load
 from rentbench.harness.load import LoadSample, call_rate, settled, sustain
 from support.suites import reading
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rentbench.harness.nvml import GpuReading
-from concurrent.futures import ThreadPoolExecutor
 
 BLOCK = bytes(200_000)
 
@@ -140,16 +139,22 @@ class AsynchronousDevice:
         self.done += 1
 
 
-def test_a_device_that_works_by_itself_is_never_left_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_works_by_itself_is_never_left_without_work() -> None:
     device = AsynchronousDevice()
-    monkeypatch.setattr(load, "_cuda_fence", device.fence)
     waiting: list[int] = []
 
     def read() -> GpuReading:
         waiting.append(device.queued - device.done)
         return reading()
 
-    samples = sustain(device.call, device="cuda", read=read, limit_seconds=0.4, sample_seconds=0.05)
+    samples = sustain(
+        device.call,
+        device="cuda",
+        read=read,
+        limit_seconds=0.4,
+        sample_seconds=0.05,
+        fence=device.fence,
+    )
     assert device.done == device.queued  # idle at the end
     # At work while the sensors were read; now and then another process keeps this one from queueing in time.
     assert statistics.median(waiting) > 0
