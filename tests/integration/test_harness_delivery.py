@@ -62,7 +62,7 @@ def test_two_runs_leave_two_results(tmp_path: Path) -> None:
 def test_a_results_folder_that_cannot_be_written_costs_nothing_measured(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     finished = run(tmp_path, *SMOKE, "--json", "--results", str(tmp_path / "file" / "results"))
-    assert finished.code == 0
+    assert finished.code == 3  # a script that finds 0 must find the result, too
     document = json.loads(finished.stdout)
     assert check(document, "measurement") == []
     assert [case["measurements"][0]["values"] for case in document["cases"]] == [[100.0], [200.0]]
@@ -103,7 +103,7 @@ def test_a_disk_that_fills_up_while_the_log_grows(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_at_the_end_sends_the_document_to_standard_output(tmp_path: Path) -> None:
     ended = limited(tmp_path, 1, *SMOKE, "--json")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 3, ended.stderr
     document = json.loads(ended.stdout)
     assert check(document, "measurement") == []
     assert "NOT WRITTEN" in ended.stderr
@@ -138,9 +138,17 @@ def test_a_read_only_container_with_nothing_but_results(tmp_path: Path) -> None:
     assert "result: " in ended.stderr
 
 
+def test_a_container_with_no_place_to_write_names_what_is_missing(tmp_path: Path) -> None:
+    ended = mounted(tmp_path, "mount -o remount,ro,bind /; touch /x && exit 9; true")
+    assert ended.returncode == 3, ended.stderr
+    error = json.loads(ended.stdout)["error"]
+    assert error["kind"] == "permission_denied"
+    assert "mount one of them writable" in error["message"]
+
+
 def test_a_full_file_system_sends_the_document_to_standard_output(tmp_path: Path) -> None:
     ended = mounted(tmp_path, 'mount -t tmpfs -o size=8k none "$RENTBENCH_RESULTS"')
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 3, ended.stderr
     assert "No space left on device" in ended.stderr
     document = json.loads(ended.stdout)
     assert check(document, "measurement") == []

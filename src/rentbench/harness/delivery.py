@@ -30,7 +30,8 @@ def deliver(
     """Write and show a document; what cannot be written goes to standard output, so that nothing is lost.
 
     Returns:
-        The exit code that follows from the document; FAILED where the document is not valid.
+        The exit code that follows from the document; FAILED where it is not valid, and where it could not be
+        written: a script that finds 0 must find the result, too.
     """
     progress.complete()
     problems = _validate(document, progress)
@@ -59,7 +60,7 @@ def deliver(
         out.flush()
     if stored is not None:
         progress.say(f"result: {stored}")
-    return ExitCode.FAILED if problems else exit_code(document["status"])
+    return ExitCode.FAILED if problems or stored is None else exit_code(document["status"])
 
 
 def _validate(document: dict[str, Any], progress: Progress) -> list[Problem]:

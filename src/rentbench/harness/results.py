@@ -118,7 +118,9 @@ class ResultFolder:
 
     def _publish(self, document: dict[str, Any], place: Path, name: str) -> Path:
         if self.problem is not None:
-            hint = "make the folder yours, or name another one with --results"
+            hint = (
+                'name another with --results, or make it yours (in a container: --user "$(id -u):$(id -g)")'
+            )
             raise RentbenchError(self.problem, hint=hint)
         final = self._root / place
         try:

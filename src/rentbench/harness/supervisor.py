@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -100,6 +101,8 @@ class _Run:
         self._progress.say(
             f"{suite.name} {suite.version}, preset {self._request.preset}: looking at the host"
         )
+        if self._results.problem is not None:
+            self._progress.say(f"{self._results.problem}: the document will go to standard output")
         found = probe(self._interruption, self._results.folder)
         self._choice = choose_device(self._request, found)
         self._found = without_gpus(found) if self._choice.device == "cpu" else found
@@ -272,7 +275,11 @@ def _scratch_folder(results: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix="rentbench-"))
     except OSError:
         folder = results / "scratch"
-        folder.mkdir()
+        try:
+            folder.mkdir()
+        except OSError as error:
+            msg = "neither /tmp nor the results folder can be written; mount one of them writable"
+            raise PermissionError(errno.EACCES, msg) from error
     try:
         yield folder
     finally:
