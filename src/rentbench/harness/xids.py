@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["HARDWARE"]
 
 # From NVIDIA's catalogue of Xid errors: faults of the card, its links or its firmware. The others are mostly
-# made by programs (13, 31, 43, 45) or report a repair that has worked (63: a row was remapped).
+# made by programs (13, 31, 43, 45), can be (109, 154), or report a repair that worked (63: a row was remapped).
 HARDWARE: Final = {
     48: "double-bit ECC error",
     61: "internal microcontroller breakpoint",
@@ -18,7 +18,6 @@ HARDWARE: Final = {
     92: "high rate of single-bit ECC errors",
     94: "contained ECC error",
     95: "uncontained ECC error",
-    109: "switch of contexts timed out",
     110: "security fault",
     119: "GSP firmware does not answer",
     120: "GSP firmware error",
@@ -26,5 +25,4 @@ HARDWARE: Final = {
     140: "unrecovered ECC error",
     143: "GPU initialisation failed",
     145: "NVLink error",
-    154: "the GPU needs a recovery action",
 }
