@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["HARDWARE"]
 
 # From NVIDIA's catalogue of Xid errors: faults of the card, its links or its firmware. The others are mostly
-# made by programs (13, 31, 43, 45), can be (109, 154), or report a repair that worked (63: a row was remapped).
+# made by programs (13, 31, 43, 45), can be (109, 154), or tell of a repair (63: a row was remapped).
 HARDWARE: Final = {
     48: "double-bit ECC error",
     61: "internal microcontroller breakpoint",
