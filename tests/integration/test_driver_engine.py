@@ -166,7 +166,7 @@ def second_engine(image: str, first: Engine, *options: str) -> Iterator[tuple[Se
     try:
         subprocess.run(["ip", "addr", "add", "172.31.251.1/24", "dev", SecondEngine.BRIDGE], check=True)
         engine = second.start()
-        engine.client.images.load(b"".join(first.client.images.get(image).save(named=True)))
+        engine.client.images.load(b"".join(first.client.images.get(image).save(named=image)))
         yield second, engine
     finally:
         for container in connection(second).containers.list(all=True):

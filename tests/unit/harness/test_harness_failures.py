@@ -84,7 +84,7 @@ def test_a_worker_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Pat
                 log=log,
                 take=lambda _: None,
             )
-        assert open_descriptors() == before
+        assert open_descriptors() <= before  # what others left open may be collected meanwhile
     log.close()
 
 
