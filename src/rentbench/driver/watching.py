@@ -34,6 +34,7 @@ Stream = Literal["stdout", "stderr"]
 _TICK = 0.1  # seconds between looks at the clocks and at interrupts
 _KILL_PATIENCE = 15.0  # seconds from SIGKILL until the container must be gone
 _LOST = 1.0  # seconds from the end of the output to that of the container from which on some may be missed
+_LOG_DELAY = 0.3  # seconds
 _ASK_EVERY = 10.0  # seconds without output until the engine is asked whether the container has ended
 _SETTLE = 5.0  # seconds from the end of the output until the container has ended
 
@@ -115,7 +116,9 @@ class Watch:
             ending = self._ending()
             if ending is not None:
                 break
-            # The connection broke, or the program closed its output; the container goes on.
+            # The connection broke, or the program closed its output; the container goes on. The engine sends a
+            # line before it writes it to its log: asked at once, the log is short of what was heard.
+            time.sleep(_LOG_DELAY)
             replays = {stream: heard.replay() for stream, heard in self._heard.items()}
             output = _Reader(self._container.attach(replay=True), replays)
         # By our own clock alone: the engine's may be another machine's.
