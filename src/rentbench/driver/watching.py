@@ -116,8 +116,8 @@ class Watch:
             ending = self._ending()
             if ending is not None:
                 break
-            # The connection broke, or the program closed its output; the container goes on. The engine sends a
-            # line before it writes it to its log: asked at once, the log is short of what was heard.
+            # The connection broke, or the program closed its output; the container goes on. The engine sends
+            # a line before it writes it to its log: asked at once, the log is short of what was heard.
             time.sleep(_LOG_DELAY)
             replays = {stream: heard.replay() for stream, heard in self._heard.items()}
             output = _Reader(self._container.attach(replay=True), replays)
