@@ -251,7 +251,7 @@ def test_output_during_a_broken_connection_is_caught_up_with(
         finally:
             proxy.close()
     assert outcome.failure is None
-    # The engine may tell the log without its start when it is asked right after a cut; that is said, not hidden.
+    # Asked right after a cut, the engine may tell the log without its start; that is said, not hidden.
     note = Heard.NOTE.decode().strip()
     assert [line for line in seen.output if line != note] == ["ready", "done"]
 
