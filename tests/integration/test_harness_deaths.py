@@ -117,6 +117,22 @@ def test_a_crash_leaves_its_python_stack_in_the_log(tmp_path: Path) -> None:
     assert "string_at" in log
 
 
+def test_a_suite_may_have_a_process_for_each_case(tmp_path: Path) -> None:
+    finished = smoke(tmp_path, "apart", "well", "--repeats", "2")
+    assert finished.code == 0
+    processes = [line for line in finished.text("log.txt").splitlines() if line.startswith("process ")]
+    assert len(processes) == len(set(processes)) == 6
+    assert all("load" in case["phases"] for case in finished.cases.values())
+
+
+def test_a_process_for_each_case_that_dies_costs_its_case_alone(tmp_path: Path) -> None:
+    finished = smoke(tmp_path, "apart", "kill itself")
+    statuses = {which: case["status"] for which, case in finished.cases.items()}
+    assert statuses == {"a": "ok", "b": "failed", "c": "ok"}
+    # a, b and c: no process was started in the place of the one that died.
+    assert finished.text("log.txt").count("process ") == 3
+
+
 def test_a_worker_that_dies_before_its_first_case(tmp_path: Path) -> None:
     finished = smoke(tmp_path, "crashes", "die in prepare")
     assert finished.code == 3

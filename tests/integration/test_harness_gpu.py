@@ -63,7 +63,6 @@ def test_a_gpu_run_brings_telemetry_checks_and_peak_memory(fake_nvml: FakeNvml, 
     ("readings", "name", "severity", "status", "code"),
     [
         ({"memory_used": 10_000 * MIB}, "gpu_idle_before", "soft", "ok", 0),
-        ({"memory_used": 80_000 * MIB}, "gpu_idle_before", "hard", "invalid", 3),
         ({"compute_pids": "1,2"}, "gpu_ours_alone", "soft", "ok", 0),
         ({"throttle_bits": 0x40}, "not_throttled", "soft", "ok", 0),
     ],
@@ -84,6 +83,61 @@ def test_what_spoils_a_gpu_run_is_told(
     assert (finished.checks[name]["outcome"], finished.checks[name]["severity"]) == ("failed", severity)
     word = "INVALID" if severity == "hard" else "warning"
     assert f"{word}: {name}" in finished.stdout
+
+
+def test_a_gpu_that_others_hold_is_refused_before_anything_runs(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.gpu(utilization=97, memory_used=80_000 * MIB)
+    finished = measure(tmp_path)
+    assert finished.code == 3
+    assert finished.document is not None
+    error = finished.document["error"]
+    assert error["kind"] == "gpu_busy"
+    assert "56 % of a GPU's memory" in error["message"]
+    assert "nvidia-smi" in error["hint"]
+    assert not any(case["measurements"] for case in finished.document["cases"])
+
+
+def test_smoke_runs_on_a_busy_gpu_and_is_invalid(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.gpu(utilization=97, memory_used=80_000 * MIB)
+    finished = measure(tmp_path, "well", "", "--preset", "smoke")
+    assert finished.code == 3
+    assert finished.document is not None
+    assert finished.document["status"] == "invalid"
+    assert finished.checks["gpu_idle_before"]["severity"] == "hard"
+    assert "INVALID: gpu_idle_before" in finished.stdout
+    assert "note: 56 % of a GPU's memory are in use by others" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("readings", "note"),
+    [
+        ({"name": "GRID V100DX-16Q", "virtualization_mode": 2}, "is a virtual GPU"),
+        ({"memory_used": 10_000 * MIB}, "7 % of a GPU's memory are in use by others"),
+    ],
+)
+def test_what_a_reader_should_know_is_said_before_the_run(
+    fake_nvml: FakeNvml, tmp_path: Path, readings: dict[str, object], note: str
+) -> None:
+    fake_nvml.gpu(utilization=97, **readings)
+    finished = measure(tmp_path)
+    before, _, _ = finished.stderr.partition("which=a")
+    assert f"{note}" in before
+
+
+def test_a_mig_slice_is_named_before_the_run(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.gpu(utilization=97, mig_mode=1)
+    fake_nvml.mig(
+        0,
+        0,
+        uuid="MIG-00000000-aaaa-bbbb-cccc-0123456789ab",
+        name="NVIDIA H200 MIG 3g.71gb",
+        memory_total=71 << 30,
+        memory_reserved=0,
+        memory_used=9 << 20,
+    )
+    finished = measure(tmp_path)
+    before, _, _ = finished.stderr.partition("which=a")
+    assert "is a MIG slice (3g.71gb): its figures are not those of the whole GPU" in before
 
 
 def test_a_gpu_that_rested_all_the_time_makes_the_run_invalid(fake_nvml: FakeNvml, tmp_path: Path) -> None:
@@ -109,6 +163,18 @@ def test_out_of_memory_is_a_result_and_the_next_case_runs(fake_nvml: FakeNvml, t
     assert error["memory_allocated_bytes"] == 10 * 1024 * MIB + 256 * MIB
     assert finished.cases["c"]["status"] == "ok"
     assert finished.cases["c"]["peak_memory_bytes"] == 258 * MIB
+
+
+def test_memory_of_a_workloads_own_processes_and_the_part_that_ran_out(
+    fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    del fake_nvml
+    finished = measure(tmp_path, "out of memory in a part")
+    error = finished.cases["b"]["error"]
+    assert (error["kind"], error["phase"]) == ("oom", "backward")
+    # As torch's message has it, not what is left when the worker asks.
+    assert error["memory_allocated_bytes"] == int(39.6 * 2**30)
+    assert finished.cases["c"]["peak_memory_bytes"] == 7 * MIB
 
 
 def test_a_broken_context_costs_one_case(fake_nvml: FakeNvml, tmp_path: Path) -> None:

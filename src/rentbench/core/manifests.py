@@ -77,6 +77,7 @@ class Needs:
     network: bool
     shm_bytes: int
     packages: tuple[str, ...]
+    idle_gpu: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,7 @@ class SuiteManifest:
     title: str
     category: Literal["hardware", "training", "inference", "machines"]
     summary: str
+    process_per: Literal["repeat", "case"]
     headline: Headline | None
     needs: Needs
     metrics: Mapping[str, Metric]
@@ -189,12 +191,14 @@ def read_suite(path: Path) -> SuiteManifest:
         title=content["title"],
         category=content["category"],
         summary=content["summary"],
+        process_per=content.get("process_per", "repeat"),
         headline=Headline(metric=headline["metric"], case=headline["case"]) if headline else None,
         needs=Needs(
             gpus_min=needs["gpus_min"],
             network=needs["network"],
             shm_bytes=needs["shm_bytes"],
             packages=tuple(needs["packages"]),
+            idle_gpu=needs.get("idle_gpu", True),
         ),
         metrics={name: Metric(name=name, **metric) for name, metric in content["metrics"].items()},
         parameters={

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rentbench.harness.probe.fitness import IDLE_PERCENT, TAKEN_PERCENT, memory_in_use_percent
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -11,9 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "software_checks", "standard_checks"]
 
-# More than a driver and a display take; and so much that the run cannot have had the GPU for itself.
-_BUSY_SOFT_PERCENT = 5.0
-_BUSY_HARD_PERCENT = 50.0
 # A power limit is how a data-centre GPU runs at full load; these reasons are faults of cooling or supply.
 _FAULTS = ("thermal_software", "thermal_hardware", "power_brake", "hardware_slowdown")
 _MIN_SAMPLES = 3
@@ -90,22 +89,17 @@ def software_checks(packages: Sequence[str], missing: Sequence[Sequence[str] | N
 
 
 def _idle_before(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    shares = [
-        100 * gpu["memory_used_before_bytes"] / gpu["memory_total_bytes"]
-        for gpu in gpus
-        if gpu["memory_used_before_bytes"] is not None and gpu["memory_total_bytes"]
-    ]
-    if not shares:
+    share = memory_in_use_percent(gpus)
+    if share is None:
         return check("gpu_idle_before", None, "the memory in use before the run could not be read")
-    share = max(shares)
     detail = f"before the run {share:.1f} % of a GPU's memory were in use"
     return check(
         "gpu_idle_before",
-        share <= _BUSY_SOFT_PERCENT,
+        share <= IDLE_PERCENT,
         detail,
-        severity="hard" if share > _BUSY_HARD_PERCENT else "soft",
+        severity="hard" if share > TAKEN_PERCENT else "soft",
         value=round(share, 2),
-        limit=_BUSY_SOFT_PERCENT,
+        limit=IDLE_PERCENT,
         unit="%",
     )
 

@@ -89,6 +89,8 @@ class Context:
         self._recorded: set[str] = set()
         self._phase: str | None = None
         self._failed_phase: str | None = None
+        self._failed_part: str | None = None
+        self._peak_memory_bytes: int | None = None
         self._reader: Reader | None = None
 
     @contextmanager
@@ -107,7 +109,7 @@ class Context:
             msg = f"phase {name!r} begins inside phase {self._phase!r}; phases cannot be nested"
             raise WorkloadError(msg)
         self.timer.synchronize()
-        self._phase, self._failed_phase = name, None
+        self._phase, self._failed_phase, self._failed_part = name, None, None
         begin = time.monotonic()
         self._emit({"event": "phase_started", "case": self._case, "phase": name})
         try:
@@ -120,6 +122,29 @@ class Context:
             self._phase = None
             end = time.monotonic()
             self._emit({"event": "phase", "case": self._case, "phase": name, "begin": begin, "end": end})
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Name the part of the work that runs, such as "forward" or "backward".
+
+        An error that ends the part is reported under its name instead of the phase's. It costs next to
+        nothing: no time is taken and nothing is synchronised, so an asynchronous fault may show a part late.
+        """
+        try:
+            yield
+        except BaseException:
+            self._failed_part = self._failed_part or name  # the innermost knows best
+            raise
+        self._failed_part = None
+
+    def report_peak_memory(self, allocated_bytes: int) -> None:
+        """Give the case's peak GPU memory as processes of the workload's own counted it.
+
+        Args:
+            allocated_bytes: The most that torch's allocator held at once, on the GPU that held most. Of
+                several reports in a case the highest counts; the worker's own count is not used then.
+        """
+        self._peak_memory_bytes = max(self._peak_memory_bytes or 0, int(allocated_bytes))
 
     def record(
         self,
@@ -217,9 +242,31 @@ class Context:
         """End the case as skipped: it cannot run here, and that is no fault. In `prepare`: every case."""
         raise CaseSkipped(reason[:_MAX_TEXT])
 
-    def fail(self, kind: ErrorKind | str, message: str, hint: str | None = None) -> NoReturn:
-        """End the case as failed, with one of the error kinds of the schema."""
-        raise CaseFailed(ErrorKind(kind), message[:_MAX_TEXT], hint)
+    def fail(
+        self,
+        kind: ErrorKind | str,
+        message: str,
+        hint: str | None = None,
+        *,
+        part: str | None = None,
+        memory_allocated_bytes: int | None = None,
+    ) -> NoReturn:
+        """End the case as failed.
+
+        Args:
+            kind: One of the error kinds of the schema.
+            message: What happened.
+            hint: What to do about it.
+            part: Part of the work in which it happened, where a process of the workload's own told it.
+            memory_allocated_bytes: What was allocated when memory ran out, by the same process.
+        """
+        raise CaseFailed(
+            ErrorKind(kind),
+            message[:_MAX_TEXT],
+            hint,
+            part=part,
+            memory_allocated_bytes=memory_allocated_bytes,
+        )
 
     def invalidate(self, reason: str) -> None:
         """Mark the case as invalid: its values are kept, and never ranked.
@@ -299,8 +346,13 @@ class Context:
 
     @property
     def failed_phase(self) -> str | None:
-        """The phase that an exception ended, where no other has begun since."""
-        return self._failed_phase
+        """The part, or else the phase, that an exception ended, where no other has begun since."""
+        return self._failed_part or self._failed_phase
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """What the case reported of its own processes' memory; None where it did not."""
+        return self._peak_memory_bytes
 
     @property
     def recorded(self) -> frozenset[str]:
@@ -311,7 +363,7 @@ class Context:
         """Begin the case with this index, or leave the last one (None)."""
         self._case = case
         self._recorded = set()
-        self._failed_phase = None
+        self._failed_phase = self._failed_part = self._peak_memory_bytes = None
 
 
 def _require_unit(unit: str | None) -> None:

@@ -18,13 +18,31 @@ class CaseSkipped(BaseException):
 
 
 class CaseFailed(BaseException):
-    """Ends a case with an error that the workload itself has named; no `Exception` for the same reason."""
+    """Ends a case with an error that the workload itself has named; no `Exception` for the same reason.
 
-    def __init__(self, kind: ErrorKind, message: str, hint: str | None) -> None:
+    Args:
+        kind: One of the schema's.
+        message: What happened.
+        hint: What to do about it.
+        part: Part of the work in which it happened, where a process of the workload's own told it.
+        memory_allocated_bytes: What was allocated when memory ran out, by the same process.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        hint: str | None,
+        *,
+        part: str | None = None,
+        memory_allocated_bytes: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.hint = hint
+        self.part = part
+        self.memory_allocated_bytes = memory_allocated_bytes
 
 
 class WorkloadError(Exception):

@@ -26,6 +26,7 @@ from rentbench.harness.failures.documents import error_document, not_run
 from rentbench.harness.interruption import Interruption
 from rentbench.harness.logfile import LogFile
 from rentbench.harness.probe.choice import UNKNOWN, choose_device, probe, without_gpus
+from rentbench.harness.probe.fitness import notes
 from rentbench.harness.progress import Progress
 from rentbench.harness.results import LOG, SAMPLES, TELEMETRY, ResultFolder
 from rentbench.harness.telemetry import TelemetryProcess, TelemetrySummary, summarize
@@ -106,6 +107,8 @@ class _Run:
         found = probe(self._interruption, self._results.folder)
         self._choice = choose_device(self._request, found)
         self._found = without_gpus(found) if self._choice.device == "cpu" else found
+        for note in notes(self._found.host["gpus"]):
+            self._progress.say(f"note: {note}")
         self._environment = _worker_environment(self._choice.device, self._request.seed)
         for name, text in found.outputs.items():
             self._keep(name, text.encode(), "as the tool printed it, redacted")

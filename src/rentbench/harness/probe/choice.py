@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rentbench.core.errors import ErrorKind
 from rentbench.harness.failures.classify import classify
 from rentbench.harness.failures.documents import error_document
+from rentbench.harness.probe.fitness import taken
 from rentbench.harness.probe.host import HostProbe, probe_host
 
 if TYPE_CHECKING:
@@ -84,12 +85,16 @@ def without_gpus(found: HostProbe) -> HostProbe:
 
 
 def choose_device(request: Request, host: HostProbe) -> DeviceChoice:
-    """Return what to measure on. A GPU that was asked for is never replaced by the CPU."""
+    """Return what to measure on. A GPU that was asked for is never replaced by the CPU.
+
+    A GPU that others use is refused, unless the run is `smoke`, which proves the path and no number, or the
+    suite is there to tell such things.
+    """
     if request.device == "cpu":
         return DeviceChoice(device="cpu")
     count = len(host.host["gpus"])
     if count >= max(1, request.gpus_min):
-        return DeviceChoice(device="cuda")
+        return DeviceChoice(device="cuda", error=_taken(request, host))
     needed = f"needs {request.gpus_min} GPU{'s' if request.gpus_min > 1 else ''}, found {count}"
     if count:
         error = error_document(ErrorKind.TOO_FEW_GPUS, needed)
@@ -108,3 +113,11 @@ def choose_device(request: Request, host: HostProbe) -> DeviceChoice:
     message = f"{asker} {needed}: {problem}"
     hint = "give the container GPUs (docker run --gpus all); --preset smoke runs on a CPU"
     return DeviceChoice(device="cuda", error=error_document(ErrorKind.NO_GPU, message, hint=hint))
+
+
+def _taken(request: Request, host: HostProbe) -> dict[str, Any] | None:
+    reason = taken(host.host["gpus"])
+    if reason is None or request.preset == "smoke" or not request.suite.needs.idle_gpu:
+        return None
+    hint = "end what runs there (nvidia-smi lists it), or choose another GPU (docker run --gpus device=1)"
+    return error_document(ErrorKind.GPU_BUSY, reason, hint=hint)

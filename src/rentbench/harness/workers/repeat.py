@@ -49,16 +49,34 @@ class Surroundings:
 def run_repeat(around: Surroundings, number: int, wanted: Sequence[int], collector: Collector) -> None:
     """Run cases in fresh processes until all have an outcome; `collector` holds the outcomes afterwards.
 
+    One process takes all cases, or each case gets its own where the suite says so.
+
     Args:
         around: What all repeats share.
         number: Of this repeat, from 0.
         wanted: Indices of the cases to run.
         collector: An empty one.
     """
-    limit = around.request.suite.presets[around.request.preset].timeout_seconds
+    suite = around.request.suite
+    limit = suite.presets[around.request.preset].timeout_seconds
     deadline = time.monotonic() + limit
+    batches = [[index] for index in wanted] if suite.process_per == "case" else [wanted]
+    for batch in batches:
+        _run_batch(around, number, batch, collector, limit, deadline)
+    _settle(collector, wanted)
+
+
+def _run_batch(
+    around: Surroundings,
+    number: int,
+    batch: Sequence[int],
+    collector: Collector,
+    limit: float,
+    deadline: float,
+) -> None:
+    """Run cases in one process after the other until all have an outcome, or nothing more can run."""
     for _ in range(1 + MAX_REPLACEMENTS):
-        left = [index for index in wanted if index not in collector.cases]
+        left = [index for index in batch if index not in collector.cases]
         if not left or collector.error or collector.skip_reason is not None:
             break
         end = _run_worker(around, number, left, collector, deadline)
@@ -70,7 +88,6 @@ def run_repeat(around: Surroundings, number: int, wanted: Sequence[int], collect
             collector.end_running(error)
             if not took_one_case or error["kind"] in _LASTING:
                 collector.error = collector.error or error
-    _settle(collector, wanted)
 
 
 def _run_worker(

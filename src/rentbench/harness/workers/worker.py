@@ -127,6 +127,8 @@ class _Worker:
             traceback.print_exc()
             status, error_document = "failed", self._describe(error)
         peak, peak_reason = self._device.peak_memory()
+        if self._context.peak_memory_bytes is not None:
+            peak, peak_reason = self._context.peak_memory_bytes, None
         self._context.enter(None)
         self._emit(
             {
@@ -145,7 +147,8 @@ class _Worker:
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         document = _error(error, phase=self._context.failed_phase)
-        if document["kind"] == ErrorKind.OOM:
+        # What torch's message says is of the very moment; by now some of it has been given back.
+        if document["kind"] == ErrorKind.OOM and document["memory_allocated_bytes"] is None:
             document["memory_allocated_bytes"] = self._device.allocated_memory()
         return document
 
@@ -182,6 +185,9 @@ def _error(error: BaseException, *, phase: str | None) -> dict[str, Any]:
     document: dict[str, Any] = {**classify(traceback.format_exc(), exception=error, phase=phase)}
     if isinstance(error, CaseFailed | DeviceError):
         document |= {"kind": str(error.kind), "message": error.message or error.kind, "hint": error.hint}
+    if isinstance(error, CaseFailed):
+        document["phase"] = error.part or document["phase"]
+        document["memory_allocated_bytes"] = error.memory_allocated_bytes
     return document
 
 
