@@ -118,19 +118,21 @@ class SuiteContainer:
         return output
 
     def output(self, stream: Literal["stdout", "stderr"]) -> Iterator[bytes]:
-        """Yield everything that it wrote to one of its streams; for one that has ended."""
+        """Yield everything that it wrote and writes to one of its streams, until it ends."""
         with engine_errors("reading the container's log"):
-            yield from self._container.logs(stdout=stream == "stdout", stderr=stream == "stderr", stream=True)
+            yield from self._container.logs(
+                stdout=stream == "stdout", stderr=stream == "stderr", stream=True, follow=True
+            )
 
-    def attach(self, *, replay: bool = False) -> CancellableStream[Chunk]:
+    def attach(self) -> CancellableStream[Chunk]:
         """Return the output as it comes, in pairs of standard output and standard error.
 
-        Args:
-            replay: Begin with everything that was written before.
+        For a container that has not started. Of one that writes already, the SDK loses what the engine sends
+        together with the head of its answer: use `output` for it.
         """
         with engine_errors("attaching to the container"):
             stream: CancellableStream[Chunk] = self._container.attach(
-                stdout=True, stderr=True, stream=True, logs=replay, demux=True
+                stdout=True, stderr=True, stream=True, demux=True
             )
         return stream
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from rentbench.core.errors import ErrorKind
 from rentbench.driver.failures import Failure, RunFailedError, engine_failure
@@ -85,7 +86,7 @@ def engine_errors(during: str) -> Iterator[None]:
     """
     try:
         yield
-    except (DockerException, RequestException) as error:
+    except (DockerException, RequestException, HTTPError) as error:
         text = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
         raise RunFailedError(engine_failure(str(text), during=during)) from error
 

@@ -20,21 +20,18 @@ from rentbench.driver.output import LineSplitter
 from rentbench.driver.replays import Heard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from docker.types import CancellableStream
-
-    from rentbench.driver.containers import Chunk, Ending, SuiteContainer
+    from rentbench.driver.containers import Ending, SuiteContainer
     from rentbench.driver.interrupts import Interrupts
-    from rentbench.driver.replays import Replay
 
 __all__ = ["Clocks", "OnLine", "StopReason", "Watch"]
 
 Stream = Literal["stdout", "stderr"]
+Piece = tuple[Stream, bytes]
 _TICK = 0.1  # seconds between looks at the clocks and at interrupts
 _KILL_PATIENCE = 15.0  # seconds from SIGKILL until the container must be gone
 _LOST = 1.0  # seconds from the end of the output to that of the container from which on some may be missed
-_LOG_DELAY = 0.3  # seconds
 _ASK_EVERY = 10.0  # seconds without output until the engine is asked whether the container has ended
 _SETTLE = 5.0  # seconds from the end of the output until the container has ended
 
@@ -107,7 +104,7 @@ class Watch:
         Raises:
             RunFailedError: It cannot be started, cannot be ended, or the engine went away for good.
         """
-        output = _Reader(self._container.attach())
+        output = _Reader(_pieces(self._container.attach()))
         self._container.start()
         self._wall = self._line = self._asked = self._clocks.now()
         while True:
@@ -116,11 +113,8 @@ class Watch:
             ending = self._ending()
             if ending is not None:
                 break
-            # The connection broke, or the program closed its output; the container goes on. The engine sends
-            # a line before it writes it to its log: asked at once, the log is short of what was heard.
-            time.sleep(_LOG_DELAY)
-            replays = {stream: heard.replay() for stream, heard in self._heard.items()}
-            output = _Reader(self._container.attach(replay=True), replays)
+            # The connection broke, or the program closed its output; the container goes on.
+            output = _Reader(self._unheard("stdout"), self._unheard("stderr"))
         # By our own clock alone: the engine's may be another machine's.
         if not output.whole or self._clocks.now() - ended > _LOST:
             self._catch_up()
@@ -131,10 +125,17 @@ class Watch:
 
     def _catch_up(self) -> None:
         """Read what a container that has ended said after the connection to it broke."""
-        for stream, heard in self._heard.items():
-            replay = heard.replay()
-            for chunk in self._container.output(stream):
-                self._take(stream, replay.fresh(chunk))
+        for stream in self._heard:
+            for piece in self._unheard(stream):
+                self._take(*piece)
+
+    def _unheard(self, stream: Stream) -> Iterator[Piece]:
+        """Yield what was not heard yet of a stream, from the engine's log, until the container ends."""
+        replay = self._heard[stream].replay()
+        for chunk in self._container.output(stream):
+            fresh = replay.fresh(chunk)
+            if fresh:
+                yield stream, fresh
 
     def _take(self, stream: Stream, content: bytes) -> None:
         self._heard[stream].add(content)
@@ -144,15 +145,14 @@ class Watch:
 
     def _follow(self, output: _Reader) -> None:
         """Pass the output on until it ends, and stop the container when it must be."""
-        while True:
+        while not output.ended:
             self._tick()
-            chunk = output.next(timeout=_TICK)
-            if chunk is None or (not chunk and self._ended_unheard()):
-                return
-            if chunk:
+            piece = output.next(timeout=_TICK)
+            if piece is not None:
                 self._asked = self._clocks.now()
-            for stream, content in chunk:
-                self._take(stream, content)
+                self._take(*piece)
+            elif self._ended_unheard():
+                return
 
     def _tick(self) -> None:
         """Stop the container when a clock has run out, harder when it does not end."""
@@ -215,46 +215,54 @@ class Watch:
 
 
 class _Reader:
-    """Reads an attached stream in a thread, so that a silent container does not hold up the clocks.
+    """Reads output in threads, so that a silent container does not hold up the clocks.
 
     Args:
-        stream: The stream.
-        replays: What leaves out of each stream what is known already.
-
-    Attributes:
-        whole: Whether the stream has ended, and without an error.
+        sources: What to read at the same time.
     """
 
-    def __init__(self, stream: CancellableStream[Chunk], replays: dict[Stream, Replay] | None = None) -> None:
+    def __init__(self, *sources: Iterable[Piece]) -> None:
         # Bounded: who writes faster than lines are handled is slowed down, and memory stays small.
-        self._queue: queue.Queue[list[tuple[Stream, bytes]] | None] = queue.Queue(maxsize=64)
-        self._replays = replays or {}
-        self._stream = stream
-        self.whole = False
-        threading.Thread(target=self._read, name="container-output", daemon=True).start()
+        self._queue: queue.Queue[Piece | None] = queue.Queue(maxsize=64)
+        self._open = len(sources)
+        self._broken = False
+        for source in sources:
+            threading.Thread(target=self._read, args=(source,), name="container-output", daemon=True).start()
 
-    def next(self, *, timeout: float) -> list[tuple[Stream, bytes]] | None:
-        """Return what came within the time, perhaps nothing; None when the stream has ended."""
+    @property
+    def ended(self) -> bool:
+        """Whether every source has ended, and all that it gave was taken."""
+        return self._open == 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every source has ended, and none broke off."""
+        return self.ended and not self._broken
+
+    def next(self, *, timeout: float) -> Piece | None:
+        """Return what comes next; None when nothing does within the time, or a source ends."""
         try:
-            return self._queue.get(timeout=timeout)
+            piece = self._queue.get(timeout=timeout)
         except queue.Empty:
-            return []
+            return None
+        if piece is None:
+            self._open -= 1
+        return piece
 
-    def _read(self) -> None:
+    def _read(self, source: Iterable[Piece]) -> None:
         try:
-            for output, errors in self._stream:
-                parts: list[tuple[Stream, bytes]] = []
-                if output:
-                    parts.append(("stdout", self._fresh("stdout", output)))
-                if errors:
-                    parts.append(("stderr", self._fresh("stderr", errors)))
-                self._queue.put([(stream, content) for stream, content in parts if content])
-            self.whole = True
-        except (DockerException, RequestException, HTTPError, OSError, ValueError):
-            pass  # a connection that broke; what became of the container is asked then
+            for piece in source:
+                self._queue.put(piece)
+        except (RunFailedError, DockerException, RequestException, HTTPError, OSError, ValueError):
+            self._broken = True  # a connection that broke; what became of the container is asked then
         finally:
             self._queue.put(None)
 
-    def _fresh(self, stream: Stream, content: bytes) -> bytes:
-        replay = self._replays.get(stream)
-        return content if replay is None else replay.fresh(content)
+
+def _pieces(attached: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Piece]:
+    """Yield the streams of an attached container one after the other."""
+    for output, errors in attached:
+        if output:
+            yield "stdout", output
+        if errors:
+            yield "stderr", errors
