@@ -115,6 +115,7 @@ RULES: Final = (
         r"insufficient shared memory",
         r"No space left on device: '?/dev/shm",
         r"dev/shm/[^\s:]*: No space left on device",
+        r"failed to extend /dev/shm/",
     ),
     _rule(
         ErrorKind.GPU_BUSY,
@@ -271,6 +272,9 @@ RULES: Final = (
         r"Watchdog caught collective operation timeout",
         r"(?:NCCL|ncclCommInitRank|collective).{0,80}tim(?:ed out|eout)",
         r"Timed out waiting \d+ ?ms for (?:recv|send|connect)",
+        r"RendezvousTimeoutError",
+        r"DistStoreError: Timed out after \d+ seconds waiting for clients",
+        r"client socket has timed out after \d+ ?ms while trying to connect",
     ),
     _rule(
         ErrorKind.NCCL_ERROR,
@@ -278,6 +282,13 @@ RULES: Final = (
         r"nccl(?:InvalidUsage|SystemError|InternalError|UnhandledCudaError|RemoteError|InvalidArgument)",
         r"NCCL error",
         r"DistBackendError",
+    ),
+    _rule(
+        ErrorKind.NCCL_ERROR,
+        "another process of the group ended or was killed: its own part of the log says why",
+        r"gloo/[^\n]*(?:Connection (?:closed|reset)|Broken pipe|Read error|Write error)",
+        r"RendezvousConnectionError|RendezvousClosedError|DistNetworkError|DistStoreError",
+        r"Failed to recv, got 0 bytes",
     ),
     _rule(
         ErrorKind.NETWORK,
