@@ -1,8 +1,8 @@
 """A whole job with checkpoints, as small as it gets; README.md explains it.
 
 Alone: `python -m checkpointer.example --folder /tmp/job --steps 1000`. With several ranks:
-`torchrun --nproc-per-node 2 -m checkpointer.example …`. End it with SIGTERM, Ctrl-C or SIGKILL, and start the same
-command again.
+`torchrun --nproc-per-node 2 -m checkpointer.example …`. End it with SIGTERM, Ctrl-C or SIGKILL, and start the
+same command again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from . import Checkpointer, FolderDestination, ResumableBatches, TrainingState
 
 
-class Squares(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+class Squares(Dataset[tuple[torch.Tensor, torch.Tensor]]):  # type: ignore[misc]
     """Points of a plane in two classes, inside and outside a circle."""
 
     def __len__(self) -> int:
