@@ -91,7 +91,7 @@ class Checkpointer:
         every_seconds: float | None = None,
         keep: int = 2,
         least_seconds: float = 3.0,
-        exit_seconds: float = 1.0,
+        exit_seconds: float = 2.0,
         listener: Callable[[Event], None] | None = None,
     ) -> None:
         self.stop = StopFlag() if stop is None else stop
