@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import tarfile
@@ -17,12 +18,14 @@ import rentbench
 from rentbench.core.manifests import load_images
 from rentbench.core.scan import validate_paths
 from rentbench.driver.images.bases import Base, find_base, make_stand_in
-from rentbench.driver.images.builders import BuildJob, build_with_buildah, build_with_docker
-from rentbench.driver.images.builds import BuildOptions, BuiltImage, build_image
+from rentbench.driver.images.builders import BuildahBuilder, BuildJob, DockerBuilder, docker_with_buildkit
+from rentbench.driver.images.builds import BuildOptions, BuiltImage, build_image, environment_reference
 from rentbench.driver.images.facts import inspect_image, list_images
+from rentbench.driver.images.recipes import stage
+from rentbench.driver.images.wheels import default_wheel_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rentbench.driver.engine import Engine
 
@@ -32,7 +35,10 @@ CPU = load_images()["cpu"]
 CHECKOUT = Path(rentbench.__file__).parents[2]
 WHEELS = CHECKOUT / ".cache" / "wheels" / "cpu"
 APT_EMPTY = ("lock", "partial", "archives", "")
-BUILDERS: dict[str, Callable[..., None]] = {"docker": build_with_docker, "buildah": build_with_buildah}
+BUILDERS: dict[str, type[DockerBuilder | BuildahBuilder]] = {
+    "docker": DockerBuilder,
+    "buildah": BuildahBuilder,
+}
 
 
 def options(**changes: object) -> BuildOptions:
@@ -75,6 +81,7 @@ def test_the_image_says_what_it_is(docker_engine: Engine, built: BuiltImage) -> 
     assert facts.entrypoint == ("/opt/venv/bin/python", "-m", "rentbench.harness")
     assert facts.debian is not None
     assert "NOT pinned" in facts.debian
+    assert facts.environment_id == built.recipe.environment_id
     assert facts.labels["rentbench.base"] == built.base.id
     assert facts.labels["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert facts.labels["org.opencontainers.image.title"] == "rentbench cpu"
@@ -85,29 +92,78 @@ def test_the_image_says_what_it_is(docker_engine: Engine, built: BuiltImage) -> 
     assert listed["cpu"].matches_tree
 
 
+@pytest.fixture
+def remove(docker_engine: Engine) -> Iterator[list[str]]:
+    """Names of images to remove after the test, from buildah's storage too."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        docker_engine.client.images.remove(name, force=True)
+        if shutil.which("buildah"):
+            subprocess.run(["buildah", "rmi", f"localhost/{name}"], check=False, capture_output=True)
+    build_image(docker_engine, CPU, options(builder="docker"), say=print)  # `latest` is the real one again
+
+
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_another_recipe_is_never_named_by_the_id_of_one_in_the_cache(
-    docker_engine: Engine, tmp_path: Path, builder: Literal["docker", "buildah"]
+def test_a_change_of_the_code_leaves_the_environment_and_needs_none_of_its_files(
+    docker_engine: Engine,
+    tmp_path: Path,
+    remove: list[str],
+    builder: Literal["docker", "buildah"],
 ) -> None:
     need(builder)
     # The same steps, so that a builder's cache has them all; only the words beside them differ.
     folder = tmp_path / "cpu"
     shutil.copytree(CPU.folder, folder)
-    made = []
-    for comment in ("# first\n", "# second\n"):
-        with (folder / "Dockerfile").open("a") as file:
-            file.write(comment)
-        made.append(
-            build_image(docker_engine, replace(CPU, folder=folder), options(builder=builder), say=print)
-        )
-    for image in made:
+    manifest = replace(CPU, folder=folder)
+    before = build_image(docker_engine, manifest, options(builder=builder), say=print)
+    with (folder / "Dockerfile").open("a") as file:
+        file.write("# more\n")
+    nowhere = tmp_path / "nowhere"
+    after = build_image(docker_engine, manifest, options(builder=builder, wheels=nowhere), say=print)
+    remove.append(after.reference)
+    assert environment_reference(after.recipe) == environment_reference(before.recipe)
+    lower = docker_engine.client.images.get(environment_reference(after.recipe)).attrs["RootFS"]["Layers"]
+    for image in (before, after):
         facts = inspect_image(docker_engine, image.reference)
+        # Never the id of the recipe whose steps the cache has.
         assert facts.recipe_id == facts.environment["RENTBENCH_RECIPE_ID"] == image.recipe.id
-    for image in made:
-        docker_engine.client.images.remove(image.reference, force=True)
-        if builder == "buildah":
-            subprocess.run(["buildah", "rmi", f"localhost/{image.reference}"], check=False)
-    build_image(docker_engine, CPU, options(builder="docker"), say=print)  # `latest` is the real one again
+        layers = docker_engine.client.images.get(image.reference).attrs["RootFS"]["Layers"]
+        assert layers[: len(lower)] == lower
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_another_environment_is_never_named_by_the_id_of_one_in_the_cache(
+    docker_engine: Engine,
+    tmp_path: Path,
+    remove: list[str],
+    builder: Literal["docker", "buildah"],
+) -> None:
+    need(builder)
+    folder = tmp_path / "cpu"
+    shutil.copytree(CPU.folder, folder)
+    text = (folder / "Dockerfile").read_text()
+    (folder / "Dockerfile").write_text(f"# {tmp_path}\n{text}")
+    image = build_image(docker_engine, replace(CPU, folder=folder), options(builder=builder), say=print)
+    environment = environment_reference(image.recipe)
+    remove += [image.reference, environment]
+    for name in (image.reference, environment):
+        assert inspect_image(docker_engine, name).environment_id == image.recipe.environment_id
+
+
+def test_plain_docker_build_takes_the_context(
+    docker_engine: Engine, base: Base, built: BuiltImage, tmp_path: Path, remove: list[str]
+) -> None:
+    stage(built.recipe, tmp_path, wheels=options().wheels or default_wheel_folder("cpu"))
+    name = "rentbench/test-plain:latest"
+    docker = docker_with_buildkit()
+    command = [docker, "build", "--quiet", "--tag", name, "--build-arg", f"BASE={base.reference}", tmp_path]
+    subprocess.run(command, check=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})
+    remove.append(name)
+    facts = inspect_image(docker_engine, name)
+    assert (facts.recipe_id, facts.environment_id) == (None, None)
+    output = docker_engine.client.containers.run(name, ["--help"], remove=True, network_mode="none")
+    assert b"gemm" in output
 
 
 def test_plain_docker_run_works_hardened_as_any_user_without_network(
@@ -201,13 +257,14 @@ def test_mirror_and_private_ca_stay_in_no_layer(
     authority.write_bytes(b"-----BEGIN CERTIFICATE-----\nmarker-of-a-private-ca\n-----END CERTIFICATE-----\n")
     job = BuildJob(
         context=context,
+        stage="environment",
+        ground=base.reference,
         name=f"rentbench/test-secrets:{builder}",
-        base=base,
         arguments={"DEBIAN_SNAPSHOT": ""},
         secrets={"apt": sources, "ca": authority},
         no_cache=True,
     )
-    BUILDERS[builder](job, say=print)
+    BUILDERS[builder](docker_engine, say=print).build(job)
     try:
         seen = {
             name for name, raw in layers(docker_engine, job.name) if marker in raw or b"private-ca" in raw

@@ -181,6 +181,7 @@ def inspect(
         ("image id", facts.image_id),
         *(("digest", digest) for digest in facts.digests or ("none: never pushed or pulled",)),
         ("recipe", facts.recipe_id or "not said by the image"),
+        ("environment", facts.environment_id or "not said by the image"),
         ("debian", facts.debian or "not said by the image"),
         ("files here", _match(facts)),
         ("created", facts.created),

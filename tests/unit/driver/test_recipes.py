@@ -101,6 +101,34 @@ def test_everything_that_goes_in_changes_the_id(recipe: Recipe) -> None:
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", recipe.id)
 
 
+def test_the_environment_has_an_id_of_its_own_that_no_code_changes(recipe: Recipe) -> None:
+    dockerfile = recipe.files["Dockerfile"]
+    code = {
+        "Dockerfile": dockerfile + b"# of the code\n",
+        "suites/gemm/workload.py": b"",
+        "src/rentbench/core/new.py": b"",
+    }
+    changed = [replace(recipe, files={**recipe.files, name: raw}) for name, raw in code.items()]
+    assert {other.environment_id for other in changed} == {recipe.environment_id}
+    assert len({recipe.id, *(other.id for other in changed)}) == len(changed) + 1
+    others = [
+        replace(recipe, base="sha256:" + "2" * 64),
+        replace(recipe, debian_snapshot="20261130T000000Z"),
+        replace(recipe, platform="linux/arm64"),
+        replace(recipe, image="other"),
+        replace(recipe, files={**recipe.files, "Dockerfile": b"# of the environment\n" + dockerfile}),
+        replace(recipe, files={**recipe.files, "requirements.lock": b""}),
+    ]
+    assert len({recipe.environment_id, *(other.environment_id for other in others)}) == len(others) + 1
+    assert recipe.environment_id != recipe.id
+
+
+def test_a_context_for_code_alone_needs_no_wheels(tmp_path: Path, recipe: Recipe) -> None:
+    stage(recipe, tmp_path, wheels=None)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == set(recipe.files)
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 def test_a_context_has_fixed_modes_and_times_whatever_the_umask(
     tmp_path: Path, recipe: Recipe, wheels: Path, mask: int
@@ -167,8 +195,17 @@ def test_every_dockerfile_keeps_to_what_both_builders_take(name: str) -> None:
         r"^SHELL|<<", text, re.MULTILINE
     )  # OCI images have no SHELL, 20.10 no here-documents
     assert f"ARG BASE={IMAGES[name].base_reference}@{IMAGES[name].base_digest}\n" in text
-    for argument in ("RECIPE_ID", "BASE_ID", "REVISION", "SOURCE", "DEBIAN_SNAPSHOT"):
-        assert f"ARG {argument}=\n" in text
+    # The environment is given its own names only, so that no code changes it; recipes divide the text there.
+    head, environment, code = re.split(r"^FROM ", text, flags=re.MULTILINE)
+    assert "ARG ENVIRONMENT=environment\n" in head
+    assert environment.startswith("${BASE} AS environment\n")
+    assert code.startswith("${ENVIRONMENT} AS code\n")
+    assert re.findall(r"^ARG (\w+)=$", environment, re.MULTILINE) == [
+        "DEBIAN_SNAPSHOT",
+        "ENVIRONMENT_ID",
+        "BASE_ID",
+    ]
+    assert re.findall(r"^ARG (\w+)=$", code, re.MULTILINE) == ["RECIPE_ID", "REVISION", "SOURCE"]
     assert re.search(r'^ENTRYPOINT \["', text, re.MULTILINE)
     assert re.search(r"^USER 65532", text, re.MULTILINE)
 

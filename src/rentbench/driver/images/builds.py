@@ -1,7 +1,8 @@
 """Building an image from its recipe, with buildah or BuildKit; the local engine gets the result.
 
-buildah is the release builder: with fixed times, overlay storage and the OCI format it gives the same image
-id twice. BuildKit gives the same contents under other times.
+The environment becomes an image of its own, and the code goes on it: a change of the code builds and moves
+kilobytes. buildah is the release builder: with fixed times, overlay storage and the OCI format it gives the
+same image id twice. BuildKit gives the same contents under other times.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from typing import TYPE_CHECKING, Literal
 from rentbench.core.errors import DependencyMissingError, UsageError
 from rentbench.driver.engine import engine_errors, find_image
 from rentbench.driver.images.bases import Base, debian_codename, find_base
-from rentbench.driver.images.builders import BuildJob, build_with_buildah, build_with_docker
+from rentbench.driver.images.builders import BuildahBuilder, BuildJob, DockerBuilder
 from rentbench.driver.images.recipes import Recipe, find_revision, read_recipe, stage
 from rentbench.driver.images.wheels import default_wheel_folder, fill_wheel_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from docker.models.images import Image
 
     from rentbench.core.manifests import ImageManifest
     from rentbench.driver.engine import Engine
+    from rentbench.driver.images.builders import Builder
 
-__all__ = ["BuildOptions", "BuiltImage", "build_image", "local_reference"]
+__all__ = ["BuildOptions", "BuiltImage", "build_image", "environment_reference", "local_reference"]
 
-Builder = Literal["buildah", "docker"]
 _SNAPSHOT = "{snapshot}"
 
 
@@ -52,7 +53,7 @@ class BuildOptions:
         rebuild: Build although an image of the same recipe is there, and without any cache.
     """
 
-    builder: Builder | None = None
+    builder: Literal["buildah", "docker"] | None = None
     base: str | None = None
     pull: bool = False
     wheels: Path | None = None
@@ -91,6 +92,11 @@ def local_reference(image: str, recipe_id: str | None = None) -> str:
     return f"rentbench/{image}:{tag}"
 
 
+def environment_reference(recipe: Recipe) -> str:
+    """Return the local name of the environment that a recipe's code goes on."""
+    return local_reference(f"{recipe.image}-environment", recipe.environment_id)
+
+
 def build_image(
     engine: Engine, manifest: ImageManifest, options: BuildOptions, *, say: Callable[[str], None]
 ) -> BuiltImage:
@@ -113,30 +119,18 @@ def build_image(
     present = find_image(engine, reference)
     fresh = options.rebuild or present is None or present.labels.get("rentbench.recipe") != recipe.id
     if fresh:
-        wheels = options.wheels
-        if wheels is None:
-            wheels = default_wheel_folder(manifest.name)
-            fill_wheel_folder(manifest, wheels, pip_options=options.pip_options, say=say)
+        builder = _choose(engine, options, say=say)
+        environment = environment_reference(recipe)
+        there = builder.labels(environment).get("rentbench.environment") == recipe.environment_id
+        wheels = None if there and not options.rebuild else _wheels(manifest, options, say=say)
         with tempfile.TemporaryDirectory(prefix="rentbench-build-") as folder:
             context = Path(folder) / "context"
             context.mkdir()
             stage(recipe, context, wheels=wheels)
-            job = BuildJob(
-                context=context,
-                name=reference,
-                base=base,
-                arguments={
-                    "BASE_ID": base.id,
-                    "DEBIAN_SNAPSHOT": snapshot,
-                    "RECIPE_ID": recipe.id,
-                    "REVISION": find_revision(recipe),
-                    "SOURCE": options.source,
-                },
-                secrets=_write_secrets(Path(folder), manifest, options, mirror, snapshot),
-                no_cache=options.rebuild,
-            )
-            build = build_with_buildah if _choose(options.builder) == "buildah" else build_with_docker
-            build(job, say=say)
+            if wheels is not None:
+                secrets = _write_secrets(Path(folder), manifest, options, mirror, snapshot)
+                builder.build(_environment_job(recipe, base, options, context=context, secrets=secrets))
+            builder.build(_code_job(recipe, options, context=context))
     image = _tag(engine, reference, names)
     return BuiltImage(reference=reference, image_id=str(image.id), recipe=recipe, base=base, fresh=fresh)
 
@@ -152,10 +146,48 @@ def _pin(manifest: ImageManifest, options: BuildOptions) -> tuple[str | None, st
     return options.mirror.replace(_SNAPSHOT, snapshot), snapshot
 
 
-def _choose(builder: Builder | None) -> Builder:
-    if builder is not None:
-        return builder
-    return "buildah" if shutil.which("buildah") and shutil.which("skopeo") else "docker"
+def _choose(engine: Engine, options: BuildOptions, *, say: Callable[[str], None]) -> Builder:
+    installed = "buildah" if shutil.which("buildah") and shutil.which("skopeo") else "docker"
+    builder = BuildahBuilder if (options.builder or installed) == "buildah" else DockerBuilder
+    return builder(engine, say=say)
+
+
+def _environment_job(
+    recipe: Recipe, base: Base, options: BuildOptions, *, context: Path, secrets: Mapping[str, Path]
+) -> BuildJob:
+    return BuildJob(
+        context=context,
+        stage="environment",
+        ground=base.reference,
+        name=environment_reference(recipe),
+        arguments={
+            "BASE_ID": recipe.base,
+            "DEBIAN_SNAPSHOT": recipe.debian_snapshot,
+            "ENVIRONMENT_ID": recipe.environment_id,
+        },
+        secrets=secrets,
+        no_cache=options.rebuild,
+    )
+
+
+def _code_job(recipe: Recipe, options: BuildOptions, *, context: Path) -> BuildJob:
+    return BuildJob(
+        context=context,
+        stage="code",
+        ground=environment_reference(recipe),
+        name=local_reference(recipe.image, recipe.id),
+        arguments={"RECIPE_ID": recipe.id, "REVISION": find_revision(recipe), "SOURCE": options.source},
+        no_cache=options.rebuild,
+    )
+
+
+def _wheels(manifest: ImageManifest, options: BuildOptions, *, say: Callable[[str], None]) -> Path:
+    """Return the folder with the lock's wheels."""
+    if options.wheels is not None:
+        return options.wheels
+    folder = default_wheel_folder(manifest.name)
+    fill_wheel_folder(manifest, folder, pip_options=options.pip_options, say=say)
+    return folder
 
 
 def _write_secrets(

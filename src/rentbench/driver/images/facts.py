@@ -31,6 +31,7 @@ class ImageFacts:
         digests: Names with the registry's manifest digest; none for an image that was never pushed or pulled.
         size_bytes: Unpacked, layers shared with other images included.
         recipe_id: As the image says; None where it does not.
+        environment_id: Of what its code goes on, as the image says; None where it does not.
         debian: Which of Debian's packages it holds, in words; None where the image does not say.
         tree_recipe_id: What the files here give on the same base; None where they do not make it.
         matches_tree: Whether the two are the same; None where one is not known.
@@ -48,6 +49,7 @@ class ImageFacts:
     labels: Mapping[str, str]
     layers: int
     recipe_id: str | None
+    environment_id: str | None
     debian: str | None
     tree_recipe_id: str | None
     matches_tree: bool | None
@@ -120,6 +122,7 @@ def _facts(image: Image, reference: str, manifests: Mapping[str, ImageManifest])
         labels=dict(image.labels),
         layers=len(attributes["RootFS"]["Layers"]),
         recipe_id=recipe_id,
+        environment_id=image.labels.get("rentbench.environment") or None,
         debian=None if snapshot is None else describe_debian(snapshot),
         tree_recipe_id=tree,
         matches_tree=None if recipe_id is None or tree is None else recipe_id == tree,

@@ -3,6 +3,7 @@
 A recipe is the Dockerfile, the lock, the copied files, the base and the pinned day of Debian's packages:
 names and contents, never paths, times or modes of this checkout. The wheels are covered by the lock's hashes.
 Debian's packages are covered where a day pins them, and only there: else two images of one recipe may differ.
+The environment is the part of it that the code goes on, and has an id of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "describe_debian", "find_revision", "read_recipe", "stage"]
 
 _SCHEMAS = ("measurement.schema.json", "suite.schema.json")
+_CODE_STAGE = b"\nFROM ${ENVIRONMENT}"  # what a Dockerfile says from here on is not the environment's
 _GIT_TIMEOUT = 30.0
 
 
@@ -56,15 +58,23 @@ class Recipe:
     @property
     def id(self) -> str:
         """`sha256:…` over all of it."""
-        content = {
+        return _hash({**self._ground, "files": {name: sha256_bytes(raw) for name, raw in self.files.items()}})
+
+    @property
+    def environment_id(self) -> str:
+        """`sha256:…` over its environment alone: that part of the Dockerfile, the lock, base and day."""
+        dockerfile = self.files["Dockerfile"].partition(_CODE_STAGE)[0]
+        parts = {"Dockerfile": dockerfile, "requirements.lock": self.files["requirements.lock"]}
+        return _hash({**self._ground, "files": {name: sha256_bytes(raw) for name, raw in parts.items()}})
+
+    @property
+    def _ground(self) -> dict[str, str]:
+        return {
             "image": self.image,
             "platform": self.platform,
             "base": self.base,
             "debian_snapshot": self.debian_snapshot,
-            "files": {name: sha256_bytes(content) for name, content in self.files.items()},
         }
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return sha256_bytes(canonical.encode())
 
 
 def read_recipe(manifest: ImageManifest, *, base: str, debian_snapshot: str) -> Recipe:
@@ -107,16 +117,19 @@ def describe_debian(snapshot: str) -> str:
     """
     if snapshot:
         return f"packages of {snapshot}"
-    return "packages NOT pinned: those of the day of the build, which the recipe id does not cover"
+    return (
+        "packages NOT pinned: built without a --mirror that keeps history ({snapshot} in its URL), they are "
+        "the newest of the day of the build, and the recipe id does not cover them"
+    )
 
 
-def stage(recipe: Recipe, folder: Path, *, wheels: Path) -> None:
+def stage(recipe: Recipe, folder: Path, *, wheels: Path | None) -> None:
     """Lay out a build context: the recipe's files and the lock's wheels, under fixed modes and times.
 
     Args:
         recipe: What to lay out.
         folder: An empty folder.
-        wheels: Folder that holds the lock's wheels, among others.
+        wheels: Folder that holds the lock's wheels, among others; None leaves them out: code needs none.
 
     Raises:
         RentbenchError: A wheel is missing, or the folder cannot be written.
@@ -126,9 +139,10 @@ def stage(recipe: Recipe, folder: Path, *, wheels: Path) -> None:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        (folder / "wheels").mkdir()
-        for wheel in read_lock(recipe.sources["requirements.lock"]):
-            _link(wheels / wheel.file, folder / "wheels" / wheel.file)
+        if wheels is not None:
+            (folder / "wheels").mkdir()
+            for wheel in read_lock(recipe.sources["requirements.lock"]):
+                _link(wheels / wheel.file, folder / "wheels" / wheel.file)
         # From the bottom up: a folder's time changes when something is put into it.
         for path in sorted(folder.rglob("*"), reverse=True):
             if path.parent.name != "wheels":
@@ -141,6 +155,10 @@ def stage(recipe: Recipe, folder: Path, *, wheels: Path) -> None:
     except OSError as error:
         msg = f"the build context cannot be laid out: {error}"
         raise RentbenchError(msg) from error
+
+
+def _hash(content: Mapping[str, object]) -> str:
+    return sha256_bytes(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _files(manifest: ImageManifest) -> Iterator[tuple[str, Path]]:
