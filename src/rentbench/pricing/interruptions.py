@@ -13,9 +13,9 @@ Where none is announced (w = 0, μ = λ) this is Daly's complete model. K follow
 (e^(λR) − 1) ÷ λ, as a restart that is interrupted begins anew, and from A' = μ(A − A(0)) − K for the time A
 that is left at a point of the interval, with A(L) = 0. The tests compare it with a simulation.
 
-Sources: J. W. Young, A first order approximation to the optimum checkpoint interval, Communications of the ACM
-17(9), 1974, p. 530. J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps,
-Future Generation Computer Systems 22(3), 2006, p. 303.
+Sources: J. W. Young, A first order approximation to the optimum checkpoint interval, Communications of the
+ACM 17(9), 1974, p. 530. J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart
+dumps, Future Generation Computer Systems 22(3), 2006, p. 303.
 """
 
 from __future__ import annotations
