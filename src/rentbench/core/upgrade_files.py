@@ -51,16 +51,21 @@ def upgrade_path(path: Path, output: Path) -> Iterator[Upgraded]:
 
     Raises:
         InvalidDocumentError: What the upgrade made is not valid, so nothing of that folder was written.
-        UnusableInputError: A document cannot be read, or its version is not known.
+        UnusableInputError: A document cannot be read, its version is not known, or the folder holds none.
         RentbenchError: A file to be written is there already.
     """
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where it may not look
+        found = False
         for place, folders, files in os.walk(path):
             folders.sort()
             names = _documents(files)
             folder = Path(place)
             if names:
+                found = True
                 yield from _upgrade_folder(folder, names, _target(folder, path, output))
+        if not found:
+            msg = f"{path} holds no documents"
+            raise UnusableInputError(msg)
     elif _documents([path.name]):
         folder = path.parent
         yield from _upgrade_folder(folder, _documents(os.listdir(folder)), _target(folder, folder, output))  # noqa: PTH208

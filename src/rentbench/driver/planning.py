@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Wishes", "plan_runs"]
 
+_MIN_MEMORY = 6 * 1024**2  # Docker takes no less
 _MIN_SHM = 1024**3  # NCCL fails with Docker's 64 MiB
 _MEMORY_SHARE = 0.9  # the rest is the host's: it must not suffer before the container does
 # The harness limits each repeat itself; the driver's clocks are for a harness that cannot.
@@ -161,7 +162,7 @@ def _choose_preset(wanted: str | None, gpus: str) -> str:
 def _options(engine: Engine, suite: SuiteManifest | None, gpus: str, wishes: Wishes) -> ContainerOptions:
     memory: int | None = int(engine.memory_bytes * _MEMORY_SHARE)
     if wishes.memory is not None:
-        memory = None if wishes.memory == "unlimited" else _size("--memory", wishes.memory)
+        memory = None if wishes.memory == "unlimited" else _size("--memory", wishes.memory, least=_MIN_MEMORY)
     needed = suite.needs.shm_bytes if suite else 0
     shm = max(_MIN_SHM, needed) if wishes.shm_size is None else _size("--shm-size", wishes.shm_size)
     if wishes.pids_limit < 0:
@@ -198,12 +199,13 @@ def _clocks(suite: SuiteManifest | None, preset: str, wishes: Wishes) -> Clocks:
     )
 
 
-def _size(option: str, text: str) -> int:
+def _size(option: str, text: str, *, least: int = 1) -> int:
     try:
         size = parse_bytes(text)
     except DockerException:
         size = 0
-    if size <= 0:
+    if not least <= size < 2**63:  # the engine counts in 64 bits
         msg = f"{option} is {show(text)}"
-        raise UsageError(msg, hint="allowed: a size such as 512m or 16g")
+        hint = "allowed: a size such as 512m or 16g"
+        raise UsageError(msg, hint=hint if least == 1 else f"{hint}, at least {least // 1024**2}m")
     return int(size)

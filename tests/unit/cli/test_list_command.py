@@ -85,6 +85,25 @@ def test_help_loads_nothing_heavy(rentbench: Callable) -> None:
     assert rentbench("--help").code == 0
 
 
+def test_an_interrupt_while_modules_load_leaves_no_traceback() -> None:
+    import subprocess
+
+    code = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+from rentbench.cli.entry import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_an_error_of_the_system_is_a_message(rentbench: Callable, tmp_path: Path) -> None:
     outcome = rentbench("upgrade", "/dev/null/x", "--output", tmp_path)
     assert outcome.code == 2

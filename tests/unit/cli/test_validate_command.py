@@ -190,6 +190,12 @@ def test_what_cannot_be_upgraded_is_said(
     assert not (tmp_path / "new").exists()
 
 
+def test_an_empty_folder_is_nothing_to_upgrade(rentbench: Callable, tmp_path: Path) -> None:
+    outcome = rentbench("upgrade", tmp_path, "--output", tmp_path / "new")
+    assert outcome.code == 2
+    assert f"{tmp_path} holds no documents" in outcome.err
+
+
 def run_in_shell(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["/bin/sh", "-c", script],

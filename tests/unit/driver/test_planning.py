@@ -124,6 +124,8 @@ def test_the_clocks_leave_the_harness_time_for_its_own() -> None:
         ({"settings": ["size=256"]}, 'no setting parameter "size"'),
         ({"memory": "lots"}, "--memory"),
         ({"memory": "-1g"}, "--memory"),
+        ({"memory": "1k"}, "--memory"),
+        ({"memory": "99999999t"}, "--memory"),
         ({"shm_size": "0"}, "--shm-size"),
         ({"tmp_size": ""}, "--tmp-size"),
         ({"pids_limit": -1}, "--pids-limit"),
