@@ -17,11 +17,14 @@ UNITS: dict[str, str] = {
     "operations/s": "operations a second",
     # Time and frequency.
     "s": "seconds",
+    "h": "hours",
     "ms": "milliseconds",
     "µs": "microseconds",
     "MHz": "clock cycles a second, 1e6",
     # Sizes and counts.
     "bytes": "bytes",
+    "GB": "bytes, 1e9",
+    "GiB": "bytes, 2^30",
     "count": "things counted",
     "tokens": "tokens",
     "steps": "steps",

@@ -7,5 +7,5 @@ from pathlib import Path
 
 SUITES = Path(__file__).resolve().parents[3] / "suites"
 
-for folder in ("gemm", "preflight", "allreduce", "ddp_training", "interruption"):
+for folder in ("gemm", "preflight", "allreduce", "ddp_training", "interruption", "speech_to_text"):
     sys.path.append(str(SUITES / folder))
