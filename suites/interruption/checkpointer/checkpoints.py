@@ -294,7 +294,8 @@ class Checkpointer:
             found = self._open(step, local=step in local, remote=step in remote, torn=torn)
             if found is not None:
                 for bad in torn:
-                    self._folder.set_aside(bad)
+                    if bad != step:  # else the destination's copy has taken its place
+                        self._folder.set_aside(bad)
                 return found
         if local or remote:
             msg = f"none of the checkpoints of steps {sorted({*local, *remote})} is intact"
