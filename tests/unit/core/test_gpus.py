@@ -45,6 +45,10 @@ def test_folders_of_any_host_are_short() -> None:
         ("NVIDIA GeForce RTX 4090", 24564, "rtx-4090-24gb"),
         (" nvidia h200 ", 143771, "h200-sxm-141gb"),
         ("NVIDIA H200", None, "h200-sxm-141gb"),
+        ("NVIDIA H200 NVL", 143771, "h200-nvl-141gb"),
+        ("A100-SXM4-40GB", 40960, "a100-sxm-40gb"),
+        ("NVIDIA GeForce RTX 3080", 10240, "rtx-3080-10gb"),
+        ("NVIDIA GeForce RTX 3080", 12288, "rtx-3080-12gb"),
     ],
 )
 def test_models_of_the_table(name: str, mebibytes: int | None, key: str) -> None:
@@ -55,7 +59,11 @@ def test_models_of_the_table(name: str, mebibytes: int | None, key: str) -> None
 
 @pytest.mark.parametrize(
     ("name", "mebibytes"),
-    [("NVIDIA GeForce RTX 4090", 49140), ("NVIDIA H200", 71000), ("NVIDIA H200 NVL", 143771), ("", 1)],
+    [("NVIDIA GeForce RTX 4090", 49140), ("NVIDIA H200", 71000), ("NVIDIA H300", 143771), ("", 1)],
 )
 def test_nothing_near_is_taken_for_it(name: str, mebibytes: int) -> None:
     assert canonical(name, mebibytes * MIB) is None
+
+
+def test_a_name_of_two_cards_needs_the_memory() -> None:
+    assert canonical("NVIDIA GeForce RTX 3080", None) is None
