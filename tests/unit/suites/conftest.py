@@ -7,5 +7,5 @@ from pathlib import Path
 
 SUITES = Path(__file__).resolve().parents[3] / "suites"
 
-for folder in ("gemm", "preflight", "allreduce", "ddp_training", "interruption", "speech_to_text"):
-    sys.path.append(str(SUITES / folder))
+for workload in sorted(SUITES.glob("*/workload.py")):
+    sys.path.append(str(workload.parent))
