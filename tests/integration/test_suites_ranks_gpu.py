@@ -64,7 +64,7 @@ def test_a_card_that_is_too_small_says_where_and_how_full_it_was(tmp_path: Path)
     run = measure(
         tmp_path,
         *("ddp-training", "--preset", "standard", "--case=model=355M,ranks=1,variant=plain"),
-        *("--set", "micro_batch=2048"),
+        *("--set", "micro_batch=256"),
     )
     assert run.code == 3
     assert run.document is not None

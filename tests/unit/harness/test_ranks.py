@@ -9,7 +9,7 @@ import pytest
 
 from rentbench.harness.failures.classify import classify
 from rentbench.harness.ranks.collectives import algorithm_bandwidth, bus_bandwidth, mean_over_ranks
-from rentbench.harness.ranks.endings import RankEnd, first_failure, unexplained
+from rentbench.harness.ranks.endings import RankEnd, first_failure, hung, unexplained
 from rentbench.harness.ranks.shared_memory import needed_bytes, shortage
 from support.suites import host
 
@@ -55,6 +55,16 @@ def test_a_bus_error_means_shared_memory_where_there_is_too_little() -> None:
     dead = RankEnd(rank=0, code=-signal.SIGBUS)
     assert kind_and_message(dead)[0] == "crashed"
     assert kind_and_message(dead, shm_too_small=True)[0] == "shm_too_small"
+
+
+def test_ranks_that_hang_are_told_by_their_places() -> None:
+    stack = (
+        'step 1\nCurrent thread (most recent call first):\n  File "/x/train.py", line 7 in step\n  File "a"'
+    )
+    error = hung({0: stack, 1: "step 1"}, 5)
+    assert error["kind"] == "timeout"
+    assert error["message"].endswith('5 s; rank 0: File "train.py", line 7 in step; rank 1: gave no answer')
+    assert hung({0: stack, 1: f"{WAITED}\n{stack}"}, 5)["kind"] == "nccl_timeout"
 
 
 def test_torchrun_itself_can_fail() -> None:

@@ -22,6 +22,8 @@ _PEER_GONE: Final = re.compile(
     r"Connection (?:closed|reset) by (?:peer|remote)|Connection was likely closed|Broken pipe|Socket closed"
     r"|ncclRemoteError|recvValue failed|Failed to recv, got 0 bytes"
 )
+# How faulthandler begins a stack.
+_STACK: Final = "(most recent call first):"
 # In a line of a stack: File "/folders/file.py", line 1 in function.
 _PATH: Final = re.compile(r'(?<=File ")[^"]*/')
 
@@ -83,16 +85,22 @@ def first_failure(
     return {**error, "message": message[:4096], "log_tail": error["log_tail"] or end.log_tail or None}
 
 
-def hung(stacks: Mapping[int, str], count: int, timeout_seconds: float) -> dict[str, Any]:
-    """Return the error of ranks that did not end in time, with the place where each of them is."""
+def hung(logs: Mapping[int, str], timeout_seconds: float) -> dict[str, Any]:
+    """Return the error of ranks that did not end in time, with the place where each of them is.
+
+    Args:
+        logs: By rank, what it has printed last, ending with its stack where it could still print that.
+        timeout_seconds: The limit.
+    """
+    stacks = {rank: log.rpartition(_STACK)[2].strip() if _STACK in log else "" for rank, log in logs.items()}
     places = []
     for rank, stack in stacks.items():
         line = stack.splitlines()[0].strip() if stack else "gave no answer"
-        place = _PATH.sub("", line)
-        places.append(f"rank {rank}: {place}")
+        places.append(f"rank {rank}: {_PATH.sub('', line)}")
+    waited = any(_WAITED.search(log) for log in logs.values())
     return {
-        "kind": str(ErrorKind.TIMEOUT),
-        "message": f"{count} ranks did not end within {timeout_seconds:g} s; {'; '.join(places)}",
+        "kind": str(ErrorKind.NCCL_TIMEOUT if waited else ErrorKind.TIMEOUT),
+        "message": f"{len(logs)} ranks did not end within {timeout_seconds:g} s; {'; '.join(places)}",
         "hint": "the log shows where each rank was; the limit is the setting case_timeout_seconds",
         "phase": None,
         "memory_allocated_bytes": None,

@@ -17,9 +17,10 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rentbench.harness.ranks.endings import RankEnd, first_failure, hung, unexplained
+from rentbench.harness.ranks.launcher import rank_environment, torchrun_arguments
 from rentbench.harness.ranks.rank import events_path, jobs_path
 from rentbench.harness.ranks.shared_memory import shortage
 from rentbench.harness.tools import module_command
@@ -41,7 +42,6 @@ _KILL_SECONDS = 10.0
 _STACK_SECONDS = 0.5
 _LOG_TAIL_BYTES = 60_000
 _CHUNK = 1 << 16
-_LOOPBACK = "lo"
 
 
 def run_ranks(
@@ -191,20 +191,16 @@ class RankGroup:
         os.set_blocking(events, False)
         self._listen(events, self._take_from_launcher, -1)
         lifeline_reader, lifeline = os.pipe()
-        torchrun = [
-            *("--standalone", "--nproc-per-node", str(self.ranks), "--local-addr", "127.0.0.1"),
-            *("--log-dir", str(self._folder / "log"), "--tee", "3"),
-            *("--module", "rentbench.harness.ranks.rank"),
-            *(str(script), str(self._folder), self._context.device, str(collective_timeout_seconds)),
-        ]
         guard = module_command("rentbench.harness.workers.guard", str(events_writer))
+        ranks = (str(script), str(self._folder), self._context.device, str(collective_timeout_seconds))
+        torchrun = torchrun_arguments(self.ranks, self._folder, *ranks)
         launcher = module_command("rentbench.harness.ranks.launcher", str(events_writer), *torchrun)
         try:
             process = subprocess.Popen(
                 [*guard, *launcher],
                 stdin=lifeline_reader,
                 pass_fds=(events_writer,),
-                env={**_rank_environment(self.ranks, self._folder), **environment},
+                env={**rank_environment(self.ranks, self._folder), **environment},
                 start_new_session=True,
             )
         except BaseException:
@@ -231,9 +227,11 @@ class RankGroup:
         if done() and not self._failing():
             return
         if not self._failing():
-            stacks = self._stacks()
+            logs = self._logs_with_stacks()
+            # Before anything is ended: what ranks say of that is no cause.
+            error = self._explain() or hung(logs, timeout_seconds)
             self._end()
-            self._fail(self._explain() or hung(stacks, self.ranks, timeout_seconds))
+            self._fail(error)
         self._listen_until(lambda: self._ended, time.monotonic() + _FAILURE_SECONDS)
         self._end()
         self._fail(self._explain() or unexplained(self._launcher_error))
@@ -243,14 +241,21 @@ class RankGroup:
 
     def _listen_until(self, done: Callable[[], bool], deadline: float) -> None:
         while not done() and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._selector.select(min(left, 1.0)):
-                reader, take, rank = key.data
-                data = os.read(key.fd, _CHUNK)
-                if not data:  # only the launcher's pipe can end: the guard is gone, and said nothing
-                    self._ended = True
-                    self._selector.unregister(key.fd)
-                for event in reader.feed(data):
-                    take(rank, event)
+            self._take_events(min(left, 1.0))
+
+    def _take_events(self, wait_seconds: float) -> bool:
+        """Take what has come in; says whether anything has."""
+        anything = False
+        for key, _ in self._selector.select(wait_seconds):
+            reader, take, rank = key.data
+            data = os.read(key.fd, _CHUNK)
+            anything = anything or bool(data)
+            if not data:  # only the launcher's pipe can end: the guard is gone
+                self._ended = True
+                self._selector.unregister(key.fd)
+            for event in reader.feed(data):
+                take(rank, event)
+        return anything
 
     def _take_from_rank(self, rank: int, event: dict[str, Any]) -> None:
         name = event["event"]
@@ -290,17 +295,16 @@ class RankGroup:
         except subprocess.TimeoutExpired:  # it waits for a process that hangs inside a driver
             self._guard.kill()
             self._guard.wait()
+        while self._take_events(0.0):  # last words
+            pass
 
-    def _stacks(self) -> dict[int, str]:
-        """Let every rank print where it is, and return the innermost lines."""
+    def _logs_with_stacks(self) -> dict[int, str]:
+        """Let every rank print where it is, and return what each has printed last."""
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGUSR1)
         self._listen_until(self._failing, time.monotonic() + _STACK_SECONDS)
-        return {
-            rank: self._log_tail(rank).rpartition("(most recent call first):")[2].strip()
-            for rank in range(self.ranks)
-        }
+        return {rank: self._log_tail(rank) for rank in range(self.ranks)}
 
     def _log_tail(self, rank: int) -> str:
         texts = []
@@ -326,7 +330,7 @@ class RankGroup:
             )
         return first_failure(ends, count=self.ranks, shm_too_small=self._shm_shortage is not None)
 
-    def _fail(self, error: dict[str, Any]) -> None:
+    def _fail(self, error: dict[str, Any]) -> NoReturn:
         try:
             raise _RankError(error["log_tail"] or error["message"])
         except _RankError:  # so that the rank's own words are in the log of the case's error
@@ -341,17 +345,3 @@ class RankGroup:
 
 class _RankError(Exception):
     """What the rank that failed had printed last."""
-
-
-def _rank_environment(ranks: int, folder: Path) -> dict[str, str]:
-    """Return the environment of the ranks: what the user set, and what keeps them on this machine."""
-    threads = max(1, len(os.sched_getaffinity(0)) // ranks)
-    defaults = {"OMP_NUM_THREADS": str(threads), "NCCL_DEBUG": "WARN"}
-    needed = {
-        "GLOO_SOCKET_IFNAME": _LOOPBACK,
-        "NCCL_SOCKET_IFNAME": _LOOPBACK,
-        "TMPDIR": str(folder),
-        "PYTHONUNBUFFERED": "1",
-        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank ${rank}] ",
-    }
-    return {**defaults, **os.environ, **needed}
