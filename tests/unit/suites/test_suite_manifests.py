@@ -1,4 +1,4 @@
-"""The manifests of gemm and preflight agree with their code and with the method."""
+"""The suites' manifests agree with their code and with the method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from support.suites import SUITES, manifest
 
-FOLDERS = ("gemm", "preflight")
+FOLDERS = ("gemm", "preflight", "allreduce", "ddp_training")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -38,11 +38,12 @@ def test_every_metric_is_recorded_somewhere(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("preset", ["standard", "full"])
-def test_the_headline_is_a_case(folder: str, preset: str) -> None:
+def test_the_headline_has_cases(folder: str, preset: str) -> None:
     suite = manifest(folder)
     assert suite.headline is not None
     wanted = suite.headline.case.items()
-    assert sum(wanted <= case.items() for case in suite.cases(preset)) == 1
+    # What it leaves free, such as the number of GPUs, is chosen as each machine does best.
+    assert any(wanted <= case.items() for case in suite.cases(preset))
 
 
 @pytest.mark.parametrize("preset", ["smoke", "standard", "full"])
