@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["KINDS", "Kind", "kind_of", "schema"]
+__all__ = ["KINDS", "SAID", "Kind", "kind_of", "schema"]
 
-Kind = Literal["measurement", "run", "suite", "image"]
+Kind = Literal["measurement", "run", "prices", "suite", "image"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+# The kinds that a document names itself, in its key "document".
+SAID: tuple[Kind, ...] = ("measurement", "run", "prices")
 
 
 def schema(kind: Kind) -> dict[str, Any]:
@@ -46,15 +49,16 @@ def kind_of(document: Mapping[str, Any]) -> Kind:
         InvalidDocumentError: It is none of the known ones.
     """
     named = document.get("document")
-    if named in ("measurement", "run"):
-        return "measurement" if named == "measurement" else "run"
+    for kind in SAID:
+        if named == kind:
+            return kind
     if named is None and "metrics" in document and "presets" in document:
         return "suite"
     if named is None and "platform" in document and "base" in document:
         return "image"
     msg = (
-        'the key "document" must say measurement or run'
+        f'the key "document" must say {" or ".join(SAID)}'
         if named is None
         else 'the key "document" names no known kind'
     )
-    raise InvalidDocumentError(msg, hint="known kinds: measurement, run")
+    raise InvalidDocumentError(msg, hint=f"known kinds: {', '.join(SAID)}")

@@ -13,10 +13,11 @@ from rentbench.core.errors import InvalidDocumentError, UnusableInputError
 from rentbench.core.folder_rules import measurement_folder_problems, run_folder_problems
 from rentbench.core.manifest_rules import manifest_problems
 from rentbench.core.manifests import SuiteManifest, load_suites
+from rentbench.core.price_rules import price_problems
 from rentbench.core.problems import Problem, show
 from rentbench.core.resources import resources_root
 from rentbench.core.run_versions import run_version, version_problems
-from rentbench.core.schemas import Kind, kind_of
+from rentbench.core.schemas import SAID, Kind, kind_of
 from rentbench.core.semantics import measurement_problems, run_problems
 from rentbench.core.structure import MAX_PROBLEMS, schema_problems
 from rentbench.core.upgrade import CURRENT, is_old
@@ -113,7 +114,7 @@ def _report(document: dict[str, Any], source: str, kind: Kind | None, folder: Pa
     try:
         kind = kind or kind_of(document)
     except InvalidDocumentError as error:
-        problem = Problem(pointer="/document", message=f"is not known: {error}", allowed="measurement, run")
+        problem = Problem(pointer="/document", message=f"is not known: {error}", allowed=", ".join(SAID))
         return Report(source=source, problems=(problem,), document=document)
     problems = _problems(document, kind, folder, source)
     return Report(source=source, kind=kind, problems=tuple(problems), document=document)
@@ -156,6 +157,8 @@ def _semantic_problems(document: Mapping[str, Any], kind: Kind) -> Iterator[Prob
         return measurement_problems(document, _known_suites(resources_root()))
     if kind == "run":
         return run_problems(document)
+    if kind == "prices":
+        return price_problems(document)
     return iter(manifest_problems(document, kind))
 
 
@@ -164,6 +167,8 @@ def _folder_problems(document: Mapping[str, Any], kind: Kind, folder: Path) -> I
         return measurement_folder_problems(document, folder)
     if kind == "run":
         return run_folder_problems(document, folder)
+    if kind == "prices":
+        return iter(())  # it stands alone
     return iter(manifest_problems(document, kind, folder=folder))
 
 

@@ -175,7 +175,7 @@ def test_upgrade_says_what_it_wrote_and_what_it_left(
         (b"{", 2, "ends too early"),
         (render_document({"document": "run", "schema_version": 9}), 2, "newer than this rentbench"),
         (render_document({"document": "run", "schema_version": 0}), 2, "no upgrade of run documents"),
-        (render_document({"document": "prices"}), 1, "names no known kind"),
+        (render_document({"document": "invoice"}), 1, "names no known kind"),
     ],
 )
 def test_what_cannot_be_upgraded_is_said(

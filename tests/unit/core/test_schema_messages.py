@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rentbench.core.schemas import KINDS
 from rentbench.core.structure import MAX_PROBLEMS, fast_verdict, reference_problems, schema_problems
 from rentbench.core.validation import check, check_bytes
 from support.results import at, changed, example
@@ -151,7 +152,7 @@ json_values = st.recursive(
 
 @given(
     st.dictionaries(st.sampled_from(sorted(CPU)) | st.text(max_size=8), json_values, max_size=8),
-    st.sampled_from(["measurement", "run", "suite", "image"]),
+    st.sampled_from(list(KINDS)),
 )
 @settings(deadline=None)
 def test_any_object_gets_an_answer(document: dict[str, Any], kind: Any) -> None:
