@@ -1,4 +1,4 @@
-"""What no schema can say about a snapshot of prices: what belongs together, and that each offer is there once."""
+"""What no schema can say about a snapshot of prices: what belongs together, and each offer once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers: a machine type, or an API model, at a price in a region: the one form of every provider's listing."""
+"""Offers: a machine type, or an API model, at a price in a region: the one form of all listings."""
 
 from __future__ import annotations
 

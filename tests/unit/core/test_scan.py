@@ -183,7 +183,7 @@ def test_what_should_be_a_document_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "measurement.json").write_text('{"name": "x"}')
     (tmp_path / "run.json").symlink_to("measurement.json")
     (tmp_path / "cut.json").write_text('{"document": "run", ')
-    (tmp_path / "other.json").write_text('{"document": "prices"}')
+    (tmp_path / "other.json").write_text('{"document": "invoice"}')
     found = faults(tmp_path)
     assert set(found) == {"measurement.json", "run.json", "cut.json", "other.json"}
     assert "symbolic link" in found["run.json"][0]
