@@ -8,7 +8,7 @@ import pytest
 
 from support.suites import SUITES, manifest
 
-FOLDERS = ("gemm", "preflight", "allreduce", "ddp_training")
+FOLDERS = ("gemm", "preflight", "allreduce", "ddp_training", "compile_training")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -1,0 +1,111 @@
+"""The same figures as suite compile-training's, by code that shares nothing with it: a check from outside.
+
+Run on a GPU machine: `python tests/gpu/independent_compile.py`. It runs itself once a setup, and prints
+one JSON line a setup: tokens/s by the mean of 20 steps, each waited for and timed by the host's clock; the
+first step's seconds; peak memory of the whole run, and of the 20 steps alone, in bytes by torch's allocator.
+
+`--setup compile,sdpa` runs one setup in this process. `--tiny` is for a try without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SETUPS = ("eager,sdpa", "compile,sdpa", "eager,eager", "compile,eager")
+VOCABULARY = 32000
+
+
+def measure(mode: str, attention: str, *, tiny: bool) -> dict[str, object]:
+    """Train for 25 steps and return the figures."""
+    import torch
+    import transformers
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    width, layers, heads, batch, length = (64, 1, 4, 2, 32) if tiny else (1024, 24, 16, 4, 2048)
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(device):
+        model = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                hidden_size=width,
+                num_hidden_layers=layers,
+                num_attention_heads=heads,
+                intermediate_size=4 * width,
+                vocab_size=VOCABULARY,
+                use_cache=False,
+                attn_implementation=attention,
+            )
+        )
+    torch.set_default_dtype(torch.float32)
+    parameters = sum(one.numel() for one in model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    forward = torch.compile(model) if mode == "compile" else model
+    tokens = torch.randint(VOCABULARY, (batch, length), device=device)
+
+    def step() -> float:
+        begin = time.perf_counter()
+        loss = forward(tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        last = loss.item()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        assert math.isfinite(last)
+        return time.perf_counter() - begin
+
+    first = step()
+    for _ in range(4):
+        step()
+    cuda = device == "cuda"
+    whole = torch.cuda.max_memory_allocated() if cuda else None
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    seconds = [step() for _ in range(20)]
+    steps_alone = torch.cuda.max_memory_allocated() if cuda else None
+    return {
+        "setup": f"{mode},{attention}",
+        "gpu": torch.cuda.get_device_name() if cuda else None,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "parameters": parameters,
+        "first_step_s": first,
+        "tokens_per_s": batch * length / statistics.fmean(seconds),
+        "tokens_per_s_median": batch * length / statistics.median(seconds),
+        "peak_bytes": max(whole, steps_alone) if cuda else None,
+        "peak_bytes_of_the_steps": steps_alone,
+    }
+
+
+def main() -> None:
+    """Run one setup here, or each in a process of its own."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--setup", choices=SETUPS, action="append")
+    parser.add_argument("--tiny", action="store_true")
+    options = parser.parse_args()
+    setups = options.setup or SETUPS
+    if len(setups) == 1:
+        mode, attention = setups[0].split(",")
+        print(json.dumps(measure(mode, attention, tiny=options.tiny)))
+        return
+    for setup in setups:
+        with tempfile.TemporaryDirectory() as cache:  # every compilation begins from nothing
+            subprocess.run(
+                [sys.executable, __file__, "--setup", setup, *(["--tiny"] if options.tiny else [])],
+                env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache},
+                check=False,
+            )
+
+
+if __name__ == "__main__":
+    main()
