@@ -48,6 +48,12 @@ print("compiled", os.getuid(), any(name.endswith(".so") for name in built))
 """
 
 
+# For each image that its manifest says is for GPUs, each suite that it carries.
+CARRIED = [
+    (name, suite) for name, manifest in IMAGES.items() if manifest.needs_gpu for suite in manifest.suites
+]
+
+
 @pytest.fixture(params=[name for name, manifest in IMAGES.items() if manifest.needs_gpu])
 def manifest(request: pytest.FixtureRequest) -> ImageManifest:
     """Each image for GPUs."""
@@ -128,14 +134,15 @@ def test_the_image_says_what_it_is(manifest: ImageManifest, image: ImageFacts) -
     )
 
 
-@pytest.mark.parametrize("suite", ["preflight", "gemm"])
-def test_a_suite_runs_confined_as_the_driver_does_it(
-    manifest: ImageManifest, image: ImageFacts, suite: str, tmp_path: Path
+@pytest.mark.parametrize(("name", "suite"), CARRIED)
+def test_every_suite_runs_confined_as_the_driver_does_it(
+    docker_engine: Engine, name: str, suite: str, tmp_path: Path
 ) -> None:
+    image = built(docker_engine, name)
     done = subprocess.run(
         [
             *(*RENTBENCH, "run", suite, "--preset", "smoke", "--repeats", "1", "--gpus", "none", "--json"),
-            *("--image", local_reference(manifest.name), "--user", "12345:54321", "--results", str(tmp_path)),
+            *("--image", local_reference(name), "--user", "12345:54321", "--results", str(tmp_path)),
         ],
         capture_output=True,
         text=True,
