@@ -20,9 +20,13 @@ from corpus_reader import Chunk, CorpusError, chunk_documents, fingerprint, read
 from corpus_synthetic import synthetic_documents
 
 from rentbench.core.errors import ErrorKind
-from rentbench.harness.encoders.encoder import Encoder, WrongDeviceError, pick_dtype, unsupported_reason
-from rentbench.harness.encoders.sanity import cosines, vector_problem
-from rentbench.harness.encoders.sources import ModelSource, find_model, write_random_model
+from rentbench.harness.encoders.steps import (
+    check_agreement,
+    check_vectors,
+    choose_dtype,
+    load_encoder,
+    obtain_model,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +34,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rentbench.harness.context import Case, Context
+    from rentbench.harness.encoders.encoder import Encoder
+    from rentbench.harness.encoders.sources import ModelSource
 
 _WARM_UP_CHUNKS = 256
 _WARM_UP_BATCH = 64
 _COMPARED = 100
-# Batches of other sizes are computed by other kernels, in another order.
-_AGREEMENT = {"fp32": 0.9999, "fp16": 0.999, "bf16": 0.99}
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _NEEDED = {
     "corpus": {"work", "passes", "batch_size"},
@@ -71,24 +75,27 @@ _repeat: _Repeat | None = None
 def prepare(context: Context) -> None:
     """Read the corpus, load the model, and warm up."""
     global _repeat
-    dtype = pick_dtype(str(context.settings["dtype"]), context.device)
-    reason = unsupported_reason(dtype, _capability(context))
-    if reason is not None:
-        context.skip(reason)
+    dtype = choose_dtype(str(context.settings["dtype"]), context)
     setup_seconds = _set_up(context)
     documents, chunks = _read_corpus(context)
     texts = [chunk.text for chunk in chunks]
-    source = _find_model(texts, context)
-    context.describe(weights=source.description)
+    source = obtain_model(
+        str(context.settings["weights"]),
+        architecture=str(context.settings["architecture"]),
+        texts=texts,
+        context=context,
+    )
     with context.phase("load"):
         begin = time.perf_counter()
-        encoder = _load(source, dtype, context)
+        encoder = load_encoder(
+            source, dtype=dtype, max_tokens=int(context.settings["max_seq_length"]), context=context
+        )
         context.timer.synchronize()
         load_seconds = time.perf_counter() - begin
     with context.phase("warm_up"):
         warm_up = [texts[index % len(texts)] for index in range(_WARM_UP_CHUNKS)]
         vectors = encoder.encode(warm_up, batch_size=_WARM_UP_BATCH)
-    _check_vectors(vectors, len(warm_up), context)
+    check_vectors(vectors, len(warm_up), context)
     _repeat = _Repeat(
         documents=documents,
         chunks=chunks,
@@ -131,16 +138,14 @@ def _embed_corpus(repeat: _Repeat, passes: int, batch_size: int, context: Contex
         context.timer.synchronize()
         seconds = time.perf_counter() - begin
     with context.phase("evaluate"):
-        _check_vectors(vectors, len(texts), context)
-        agreement = float(cosines(vectors[: len(repeat.first_vectors)], repeat.first_vectors).min())
-    limit = _AGREEMENT[repeat.dtype]
-    agrees = agreement >= limit
-    detail = (
-        f"batch {batch_size} and batch {_WARM_UP_BATCH} give vectors with cosines of {agreement:.6f} and more"
-    )
-    context.check(
-        "batches_agree", agrees, detail, severity="hard", value=agreement, limit=limit, unit="ratio"
-    )
+        check_vectors(vectors, len(texts), context)
+        check_agreement(
+            vectors,
+            repeat.first_vectors,
+            sizes=(batch_size, _WARM_UP_BATCH),
+            dtype=repeat.dtype,
+            context=context,
+        )
     context.record("tokens_per_second", repeat.seen_tokens * passes / seconds)
     context.record("chunks_per_second", len(texts) / seconds)
     context.record("seconds", seconds)
@@ -274,42 +279,6 @@ def _read_corpus(context: Context) -> tuple[int, list[Chunk]]:
     return len(documents), chunks
 
 
-def _find_model(texts: list[str], context: Context) -> ModelSource:
-    weights = str(context.settings["weights"])
-    if weights == "random":
-        folder = context.scratch / "model"
-        folder.mkdir()
-        architecture = str(context.settings["architecture"])
-        return write_random_model(architecture, folder, texts=texts, device=context.device)
-    try:
-        with context.phase("download"):
-            return find_model(weights)
-    except FileNotFoundError as error:
-        context.fail(ErrorKind.MODEL_ACCESS, str(error), hint="see the setting weights")
-
-
-def _load(source: ModelSource, dtype: str, context: Context) -> Encoder:
-    try:
-        encoder = Encoder(
-            source.folder,
-            device=context.device,
-            dtype=dtype,
-            max_tokens=int(context.settings["max_seq_length"]),
-        )
-        encoder.check_device("one sentence")
-    except WrongDeviceError as error:
-        context.fail(ErrorKind.NO_GPU, str(error))
-    return encoder
-
-
-def _check_vectors(vectors: NDArray[np.floating], texts: int, context: Context) -> None:
-    problem = vector_problem(vectors, texts)
-    detail = problem or "all vectors are finite, have length 1, and differ"
-    context.check("vectors_sane", problem is None, detail, severity="hard")
-    if problem is not None:
-        context.fail(ErrorKind.WRONG_RESULT, problem)
-
-
 def _opened(repeat: _Repeat, context: Context) -> Encoder:
     if repeat.encoder is None:
         context.fail(ErrorKind.USAGE, "work=fixed closed the model: it must be the last case")
@@ -324,10 +293,3 @@ def _chunk_table(repeat: _Repeat) -> str:
         seen = min(count, repeat.max_tokens)
         writer.writerow([index, chunk.document, len(chunk.text), count, seen])
     return table.getvalue()
-
-
-def _capability(context: Context) -> tuple[int, int] | None:
-    if context.device == "cpu":
-        return None
-    major, minor = torch.cuda.get_device_capability()
-    return int(major), int(minor)

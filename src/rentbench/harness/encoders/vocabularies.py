@@ -23,8 +23,13 @@ _SPACE: Final = "▁"  # how Unigram marks the begin of a word
 _PIECE_SCORE: Final = -5.0
 _CHARACTER_SCORE: Final = -10.0
 _ROBERTA_TOKENS: Final = {
-    **{"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"},
-    **{"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"},
+    "bos_token": "<s>",
+    "cls_token": "<s>",
+    "eos_token": "</s>",
+    "sep_token": "</s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
 }
 
 
