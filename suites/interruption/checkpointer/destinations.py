@@ -64,17 +64,20 @@ class Destination(Protocol):
 
 
 class FolderDestination:
-    """A folder, such as a mounted network volume."""
+    """A folder, such as a mounted network volume; one job at a time writes it."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._partial = self._folder / ".partial"
+        self._cleared = False
 
     def put(self, path: Path, name: str, cancelled: threading.Event) -> None:
         """Copy a file under a temporary name, sync it, and rename it."""
         target = self._folder / name
-        partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}")
+        partial = self._partial / f"{name.replace('/', '-')}-{threading.get_ident()}"
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._clear()
+            partial.parent.mkdir(parents=True, exist_ok=True)
             with path.open("rb") as source, partial.open("wb") as copy:
                 while chunk := source.read(_CHUNK):
                     if cancelled.is_set():
@@ -82,6 +85,7 @@ class FolderDestination:
                     copy.write(chunk)
                 copy.flush()
                 os.fsync(copy.fileno())
+            target.parent.mkdir(exist_ok=True)
             partial.rename(target)
         except OSError as error:
             msg = f"{name} cannot be copied: {error}"
@@ -101,8 +105,12 @@ class FolderDestination:
 
     def names(self) -> list[str]:
         """Return the names of all files."""
-        found = (path for path in self._folder.rglob("*") if path.is_file() and path.name[0] != ".")
-        return [path.relative_to(self._folder).as_posix() for path in found]
+        try:
+            found = [path.relative_to(self._folder) for path in self._folder.rglob("*") if path.is_file()]
+        except OSError as error:
+            msg = f"{self._folder} cannot be listed: {error}"
+            raise UploadError(msg) from error
+        return [path.as_posix() for path in found if path.parts[0] != self._partial.name]
 
     def delete(self, name: str) -> None:
         """Remove a file, and its folder when it was the last one there."""
@@ -114,6 +122,12 @@ class FolderDestination:
         except OSError as error:
             msg = f"{name} cannot be removed: {error}"
             raise UploadError(msg) from error
+
+    def _clear(self) -> None:
+        """Remove what a process that was killed left half-written, once."""
+        if not self._cleared:
+            shutil.rmtree(self._partial, ignore_errors=True)
+            self._cleared = True
 
     def __repr__(self) -> str:
         return f"folder {self._folder}"

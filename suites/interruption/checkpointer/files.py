@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 
 _LOG = logging.getLogger("checkpointer")
+_WORTH_A_THREAD = 1 << 20  # bytes
 _NAME = re.compile(r"step-(\d{12})")
 
 
@@ -196,9 +197,16 @@ class LocalFolder:
         older = sorted((step for step, _ in self._folders() if step <= newest), reverse=True)[self._keep :]
         for step in older:
             if step not in busy:
-                shutil.rmtree(self.folder / f"step-{step:012d}", ignore_errors=True)
+                self._remove(step)
         for torn in self.folder.glob("torn-*"):
             shutil.rmtree(torn, ignore_errors=True)
+
+    def _remove(self, step: int) -> None:
+        """Take a checkpoint's name away first: a kill in between leaves no half of one."""
+        going = self.folder / f".partial-{step:012d}"
+        with suppress(OSError):  # space is not worth ending a job for
+            (self.folder / f"step-{step:012d}").rename(going)
+        shutil.rmtree(going, ignore_errors=True)
 
     def _folders(self) -> Iterator[tuple[int, Path]]:
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
@@ -241,14 +249,17 @@ class _Hashing:
 
     def write(self, data: memoryview) -> int:
         # The memory is torch's and only valid during this call, so the hash is waited for.
-        hashed = self._hasher.submit(self.sha256.update, data)
+        hashed = self._hasher.submit(self.sha256.update, data) if len(data) >= _WORTH_A_THREAD else None
+        if hashed is None:
+            self.sha256.update(data)
         try:
             self._file.write(data)
         except OSError as error:
             self.error = error
             raise
         finally:
-            hashed.result()
+            if hashed is not None:
+                hashed.result()
         self.bytes += len(data)
         return len(data)
 
