@@ -11,6 +11,7 @@ from support.suites import Recorded, load_workload, manifest
 
 pytest.importorskip("torch")
 
+import ddp_trainer
 import torch
 from ddp_model import SHAPES, Decoder
 from ddp_trainer import VARIANTS, Trainer
@@ -123,6 +124,17 @@ def test_accumulation_is_the_mean_of_its_micro_batches(alone: Rank) -> None:
     one, parallel = trainer(alone, "accumulate_4", data_parallel=False), trainer(alone, "accumulate_4")
     for _ in range(3):
         assert one.step().item() == pytest.approx(parallel.step().item(), rel=1e-4)
+
+
+def test_half_precision_with_a_scaler_trains_too(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on Volta, whose bf16 is emulated; here on the CPU, which has both.
+    monkeypatch.setattr(ddp_trainer, "half_precision", lambda _: torch.float16)
+    trained = trainer(alone, "both")
+    before = trained.checksum()
+    losses = [trained.step().item() for _ in range(8)]
+    assert trained.checksum() != before
+    assert all(map(math.isfinite, losses))
+    assert trained.gradient_dtype == torch.float16
 
 
 def answer(**changes: Any) -> dict[str, Any]:
