@@ -12,7 +12,6 @@ import os
 import selectors
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
@@ -20,12 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rentbench.harness.ranks.endings import RankEnd, first_failure, hung, unexplained
-from rentbench.harness.ranks.launcher import rank_environment, torchrun_arguments
 from rentbench.harness.ranks.rank import events_path, jobs_path
 from rentbench.harness.ranks.shared_memory import shortage
-from rentbench.harness.tools import module_command
+from rentbench.harness.ranks.torchrun import Torchrun
 from rentbench.harness.workers.events import EventReader
-from rentbench.harness.workers.guard import TERMINATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +35,6 @@ __all__ = ["RankGroup", "run_ranks"]
 # After a failure the other ranks need a moment to end, or to fail as well and say so.
 _FAILURE_SECONDS = 5.0
 _TERMINATE_SECONDS = 3.0
-_KILL_SECONDS = 10.0
 _STACK_SECONDS = 0.5
 _LOG_TAIL_BYTES = 60_000
 _CHUNK = 1 << 16
@@ -131,7 +127,13 @@ class RankGroup:
         self._jobs = [self._pipe(jobs_path(self._folder, rank)) for rank in range(ranks)]
         for rank in range(ranks):
             self._listen(self._pipe(events_path(self._folder, rank)), self._take_from_rank, rank)
-        self._lifeline, self._guard = self._start(script, collective_timeout_seconds, environment or {})
+        self._torchrun = Torchrun(
+            *(str(script), str(self._folder), context.device, str(collective_timeout_seconds)),
+            ranks=ranks,
+            folder=self._folder,
+            environment=environment or {},
+        )
+        self._listen(self._torchrun.events, self._take_from_launcher, -1)
 
     def __enter__(self) -> Self:
         """Return the group."""
@@ -179,38 +181,10 @@ class RankGroup:
         for descriptor in self._jobs:
             os.close(descriptor)  # a rank that has no more jobs ends by itself
         self._jobs = []
-        if self._guard.returncode is None:
+        if not self._torchrun.is_gone:
             self._listen_until(lambda: self._ended, time.monotonic() + _FAILURE_SECONDS)
             self._end()
         self._resources.close()
-
-    def _start(
-        self, script: Path, collective_timeout_seconds: float, environment: Mapping[str, str]
-    ) -> tuple[int, subprocess.Popen[bytes]]:
-        events, events_writer = os.pipe()
-        os.set_blocking(events, False)
-        self._listen(events, self._take_from_launcher, -1)
-        lifeline_reader, lifeline = os.pipe()
-        guard = module_command("rentbench.harness.workers.guard", str(events_writer))
-        ranks = (str(script), str(self._folder), self._context.device, str(collective_timeout_seconds))
-        torchrun = torchrun_arguments(self.ranks, self._folder, *ranks)
-        launcher = module_command("rentbench.harness.ranks.launcher", str(events_writer), *torchrun)
-        try:
-            process = subprocess.Popen(
-                [*guard, *launcher],
-                stdin=lifeline_reader,
-                pass_fds=(events_writer,),
-                env={**rank_environment(self.ranks, self._folder), **environment},
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(lifeline)
-            self._resources.close()
-            raise
-        finally:
-            os.close(events_writer)
-            os.close(lifeline_reader)
-        return lifeline, process
 
     def _pipe(self, path: Path) -> int:
         """Make a named pipe and hold both of its ends, so that opening never blocks and data survives."""
@@ -283,18 +257,12 @@ class RankGroup:
 
     def _end(self) -> None:
         """End every process that is left: asked first, then killed."""
-        if self._guard.returncode is not None:
+        if self._torchrun.is_gone:
             return
         if not self._ended:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._lifeline, TERMINATE)
+            self._torchrun.terminate()
             self._listen_until(lambda: self._ended, time.monotonic() + _TERMINATE_SECONDS)
-        os.close(self._lifeline)
-        try:
-            self._guard.wait(_KILL_SECONDS)
-        except subprocess.TimeoutExpired:  # it waits for a process that hangs inside a driver
-            self._guard.kill()
-            self._guard.wait()
+        self._torchrun.kill()
         while self._take_events(0.0):  # last words
             pass
 
