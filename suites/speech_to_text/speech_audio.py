@@ -7,16 +7,17 @@ import random
 import shutil
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from faster_whisper import decode_audio
+from speech_sentences import SENTENCES
 
 from rentbench.core.errors import DependencyMissingError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -27,7 +28,6 @@ _PROGRAM = "espeak-ng"
 _VOICE = "en-us"
 _WORDS_A_MINUTE = 160
 _PAUSE_SECONDS = 0.35
-_SENTENCES = Path(__file__).with_name("sentences.txt")
 _SENTENCE_TIMEOUT = 30.0
 
 
@@ -55,7 +55,7 @@ class Recording:
 
 
 def synthesize(seconds: float, *, seed: int) -> Recording:
-    """Return speech of at least that length: sentences.txt in ever new order, with a pause after each.
+    """Return speech of at least that length: all sentences in ever new order, with a pause after each.
 
     Args:
         seconds: Length; the last sentence is spoken to its end.
@@ -64,7 +64,7 @@ def synthesize(seconds: float, *, seed: int) -> Recording:
     Raises:
         DependencyMissingError: espeak-ng is not installed.
     """
-    sentences = _SENTENCES.read_text().splitlines()
+    sentences = list(SENTENCES)
     pause = np.zeros(int(_PAUSE_SECONDS * SAMPLE_RATE), dtype=np.float32)
     spoken: dict[str, NDArray[np.float32]] = {}
     order = random.Random(seed)  # noqa: S311 (an order, no secret)

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 import ctranslate2
 from faster_whisper import BatchedInferencePipeline
-from speech_audio import Recording, read_folder, synthesize
+from speech_audio import read_folder, synthesize
 from speech_model import ARCHITECTURES, build_random_model, load_model
-from speech_passes import Decoding, Pass, transcribe, word_error_rate
+from speech_passes import Decoding, transcribe, word_error_rate
 
-from rentbench.core.errors import ErrorKind
+from rentbench.core.errors import DependencyMissingError, ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from speech_audio import Recording
+    from speech_passes import Pass
 
     from rentbench.harness.context import Case, Context
 
@@ -66,12 +69,7 @@ def prepare(context: Context) -> None:
     settings = context.settings
     data, weights = str(settings["data"]), str(settings["weights"])
     with context.phase("load"):
-        if data == "espeak-ng":
-            recordings: Sequence[Recording] = [
-                synthesize(float(settings["audio_minutes"]) * 60, seed=context.seed)
-            ]
-        else:
-            recordings = read_folder(Path(data))
+        recordings = _recordings(data, context)
         random_weights = weights == "random"
         folder = context.scratch / "model" if random_weights else Path(weights)
         if random_weights:
@@ -171,6 +169,15 @@ def finish(context: Context) -> None:
             limit=limit,
             unit="ratio",
         )
+
+
+def _recordings(data: str, context: Context) -> Sequence[Recording]:
+    if data != "espeak-ng":
+        return read_folder(Path(data))
+    try:
+        return [synthesize(float(context.settings["audio_minutes"]) * 60, seed=context.seed)]
+    except DependencyMissingError as error:
+        context.fail(ErrorKind.DEPENDENCY_MISSING, error.message, error.hint)
 
 
 def _judge(passes: Sequence[Pass], name: str, decoding: Decoding, context: Context) -> None:
