@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Timeline"]
+__all__ = ["Schedule", "Timeline"]
 
 _Event = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """At which steps what happens.
+
+    Attributes:
+        warm_up: The last step of the warm-up.
+        first_save: The step after which checkpoints are on; the steps up to it are the baseline.
+        last_measured: The last step that is measured with checkpoints on; it ends with a save.
+        kill: The step after which the signal is sent.
+    """
+
+    warm_up: int
+    first_save: int
+    last_measured: int
+    kill: int
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Schedule:
+        """Return the schedule that the suite's settings make."""
+        interval, warm_up = int(settings["interval_steps"]), int(settings["warm_up_steps"])
+        first_save = interval * math.ceil((warm_up + int(settings["baseline_steps"])) / interval)
+        last_measured = first_save + interval * int(settings["measured_saves"])
+        kill = last_measured + max(1, round(interval * float(settings["kill_fraction"])))
+        return cls(warm_up=warm_up, first_save=first_save, last_measured=last_measured, kill=kill)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +51,7 @@ class Timeline:
         signalled: When the signal was sent.
         ended: When the first process had ended.
         restarted: When the second process was started.
-        warm_up: Steps before the baseline.
-        first_save: The step after which checkpoints are on; the steps up to it are the baseline.
-        last_measured: The last step that is measured with checkpoints on; it ends with a save.
+        schedule: At which steps what was to happen.
     """
 
     first: Sequence[_Event]
@@ -34,9 +59,7 @@ class Timeline:
     signalled: float
     ended: float
     restarted: float
-    warm_up: int
-    first_save: int
-    last_measured: int
+    schedule: Schedule
 
     @property
     def saves(self) -> list[float]:
@@ -44,14 +67,14 @@ class Timeline:
         return [
             event["end"] - event["begin"]
             for event in _of(self.first, "saved")
-            if self.first_save < event["step"] <= self.last_measured
+            if self.schedule.first_save < event["step"] <= self.schedule.last_measured
         ]
 
     @property
     def first_saves(self) -> list[float]:
         """Seconds of the first save, as a list of one."""
         saved = _of(self.first, "saved")
-        return [event["end"] - event["begin"] for event in saved if event["step"] == self.first_save]
+        return [event["end"] - event["begin"] for event in saved if event["step"] == self.schedule.first_save]
 
     @property
     def uploads(self) -> list[float]:
@@ -72,7 +95,7 @@ class Timeline:
     @property
     def baseline_steps(self) -> list[float]:
         """Seconds of each step without checkpoints."""
-        return self._steps(self.warm_up, self.first_save)
+        return self._steps(self.schedule.warm_up, self.schedule.first_save)
 
     @property
     def overhead_percent(self) -> float:
@@ -82,14 +105,15 @@ class Timeline:
         """
         ends = {event["step"]: event["end"] for event in _of(self.first, "step")}
         saved = {event["step"]: event["end"] for event in _of(self.first, "saved")}
-        off = (ends[self.first_save] - ends[self.warm_up]) / (self.first_save - self.warm_up)
-        on = (saved[self.last_measured] - saved[self.first_save]) / (self.last_measured - self.first_save)
+        begin, middle, end = self.schedule.warm_up, self.schedule.first_save, self.schedule.last_measured
+        off = (ends[middle] - ends[begin]) / (middle - begin)
+        on = (saved[end] - saved[middle]) / (end - middle)
         return float(on / off - 1) * 100
 
     @property
     def slowdown_percent(self) -> float:
         """Longer time of a median step beside the uploads, without the saves."""
-        on = statistics.median(self._steps(self.first_save, self.last_measured))
+        on = statistics.median(self._steps(self.schedule.first_save, self.schedule.last_measured))
         return (on / statistics.median(self.baseline_steps) - 1) * 100
 
     @property

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import statistics
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from interruption_figures import Timeline
+from interruption_figures import Schedule, Timeline
 from interruption_life import Life, LifeError
 from interruption_places import checkpoint_places, s3_arguments
 from interruption_trainer import Plan
@@ -28,25 +27,6 @@ _ENDLESS = 10**9
 
 # Losses of an uninterrupted run, by size and step; the cases of a repeat share them.
 _uninterrupted: dict[str, dict[int, str]] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Schedule:
-    """At which steps what happens."""
-
-    warm_up: int
-    first_save: int
-    last_measured: int
-    kill: int
-
-    @classmethod
-    def of(cls, context: Context) -> _Schedule:
-        settings = context.settings
-        interval, warm_up = int(settings["interval_steps"]), int(settings["warm_up_steps"])
-        first_save = interval * math.ceil((warm_up + int(settings["baseline_steps"])) / interval)
-        last_measured = first_save + interval * int(settings["measured_saves"])
-        kill = last_measured + max(1, round(interval * float(settings["kill_fraction"])))
-        return cls(warm_up=warm_up, first_save=first_save, last_measured=last_measured, kill=kill)
 
 
 def prepare(context: Context) -> None:
@@ -67,7 +47,7 @@ def run(case: Case, context: Context) -> None:
     if set(case) != {"size", "signal"}:
         context.fail(ErrorKind.USAGE, "a case has the parameters size and signal")
     size, name = str(case["size"]), str(case["signal"])
-    schedule = _Schedule.of(context)
+    schedule = Schedule.of(context.settings)
     with checkpoint_places(context, size) as places:
         plan = replace(_plan(size, context), **places, first_save=schedule.first_save)
         try:
@@ -79,7 +59,7 @@ def run(case: Case, context: Context) -> None:
             _fail(error, context)
 
 
-def _interrupt(plan: Plan, name: str, schedule: _Schedule, context: Context) -> Timeline:
+def _interrupt(plan: Plan, name: str, schedule: Schedule, context: Context) -> Timeline:
     """Run a job, end it by the signal, start it again, and return what happened."""
     with context.phase("measure"), _lives(context) as live:
         first = live(replace(plan, last_step=_ENDLESS))
@@ -100,9 +80,7 @@ def _interrupt(plan: Plan, name: str, schedule: _Schedule, context: Context) -> 
         signalled=signalled,
         ended=first.ended,
         restarted=second.started,
-        warm_up=schedule.warm_up,
-        first_save=schedule.first_save,
-        last_measured=schedule.last_measured,
+        schedule=schedule,
     )
 
 
@@ -242,4 +220,9 @@ def _fail(error: LifeError, context: Context) -> NoReturn:
     if error.code is None:
         context.fail(ErrorKind.TIMEOUT, error.message, "raise limit_seconds if the machine is only slow")
     told = classify(error.output, returncode=error.code)
-    context.fail(told["kind"], f"{error.message}: {told['message']}", told["hint"])
+    context.fail(
+        told["kind"],
+        f"{error.message}: {told['message']}",
+        told["hint"],
+        memory_allocated_bytes=told["memory_allocated_bytes"],
+    )
