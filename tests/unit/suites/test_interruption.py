@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OUT_OF_MEMORY = (
-    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB of which 1.00 GiB "
-    "is free. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 0 bytes is reserved"
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB of which "
+    "1.00 GiB is free. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 0 bytes is reserved"
 )
 FOLDER = SUITES / "interruption"
 
