@@ -15,6 +15,7 @@ __all__ = ["synthetic_documents"]
 _DOCUMENT_CHARACTERS: Final = 501_843 / 146
 _LONG_PARAGRAPH_CHARACTERS: Final = 3533
 _DOCUMENTS_FOR_ONE_LONG_PARAGRAPH: Final = 146
+_PARAGRAPH_CHARACTERS: Final = (40, 450)
 _VOCABULARY: Final = 6000
 
 
@@ -28,8 +29,9 @@ def synthetic_documents(count: int, seed: int) -> list[Document]:
         paragraphs: list[str] = []
         if number % _DOCUMENTS_FOR_ONE_LONG_PARAGRAPH == 0:
             paragraphs.append(_paragraph(words, _LONG_PARAGRAPH_CHARACTERS, random))
-        while sum(map(len, paragraphs)) < wanted:
-            paragraphs.append(_paragraph(words, random.randint(40, 700), random))
+        # The last paragraph goes beyond what is wanted by about half of one.
+        while sum(map(len, paragraphs)) < wanted - sum(_PARAGRAPH_CHARACTERS) / 4:
+            paragraphs.append(_paragraph(words, random.randint(*_PARAGRAPH_CHARACTERS), random))
         documents.append(Document(name=f"synthetic-{number:04}", text="\n\n".join(paragraphs)))
     return documents
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rentbench.harness.encoders.encoder import Encoder
     from rentbench.harness.encoders.sources import ModelSource
 
-_WARM_UP_CHUNKS = 256
 _WARM_UP_BATCH = 64
 _COMPARED = 100
 _KEY_VARIABLE = "OPENAI_API_KEY"
@@ -93,9 +92,11 @@ def prepare(context: Context) -> None:
         context.timer.synchronize()
         load_seconds = time.perf_counter() - begin
     with context.phase("warm_up"):
-        warm_up = [texts[index % len(texts)] for index in range(_WARM_UP_CHUNKS)]
-        vectors = encoder.encode(warm_up, batch_size=_WARM_UP_BATCH)
-    check_vectors(vectors, len(warm_up), context)
+        warm_up = [texts[index % len(texts)] for index in range(int(context.settings["warm_up_chunks"]))]
+        encoder.encode(warm_up, batch_size=_WARM_UP_BATCH)
+    first = texts[:_COMPARED]
+    first_vectors = encoder.encode(first, batch_size=_WARM_UP_BATCH)
+    check_vectors(first_vectors, len(first), context)
     _repeat = _Repeat(
         documents=documents,
         chunks=chunks,
@@ -104,7 +105,7 @@ def prepare(context: Context) -> None:
         encoder=encoder,
         tokens=encoder.token_counts(texts),
         max_tokens=encoder.max_tokens,
-        first_vectors=vectors[: min(_COMPARED, len(texts))],
+        first_vectors=first_vectors,
         setup_seconds=setup_seconds,
         load_seconds=load_seconds,
     )

@@ -59,6 +59,8 @@ def _one_token_words(tokenizer: Any) -> list[str]:  # noqa: ANN401
     """Return lower-case words of the vocabulary that are one token also between other words."""
     plain = sorted({entry.lstrip(_WORD_BEGINS) for entry in tokenizer.get_vocab()})
     words = [word for word in plain if _PLAIN_WORD.fullmatch(word)]
+    if not words:
+        return []
     special = len(tokenizer("").input_ids)
     # Three times the word: at the begin, in the middle and at the end of a text.
     lengths = _lengths(tokenizer, [f"{word} {word} {word}" for word in words])

@@ -8,7 +8,17 @@ import pytest
 
 from support.suites import SUITES, manifest
 
-FOLDERS = ("gemm", "preflight", "allreduce", "ddp_training", "compile_training")
+FOLDERS = (
+    "gemm",
+    "preflight",
+    "allreduce",
+    "ddp_training",
+    "compile_training",
+    "embeddings_corpus",
+    "embeddings_passages",
+    "speech_to_text",
+    "image_generation",
+)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -75,7 +75,7 @@ def _word_piece(texts: Sequence[str], size: int) -> Any:  # noqa: ANN401
 
 
 def _unigram(texts: Sequence[str], size: int) -> Any:  # noqa: ANN401
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     scores = dict.fromkeys([*special, _SPACE, *_characters(texts)], _CHARACTER_SCORE)
@@ -84,6 +84,7 @@ def _unigram(texts: Sequence[str], size: int) -> Any:  # noqa: ANN401
     tokenizer = Tokenizer(models.Unigram(list(scores.items())[:size], unk_id=special.index("<unk>")))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
     return _with_ends(tokenizer, "<s>", "</s>")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,8 +39,11 @@ class Words:
 
     def sample(self, count: int, random: random.Random) -> list[str]:
         """Return so many words, each with a probability that falls with its rank (Zipf's law)."""
-        weights = list(itertools.accumulate(1 / (rank + 3) for rank in range(len(self.words))))
-        return random.choices(self.words, cum_weights=weights, k=count)
+        return random.choices(self.words, cum_weights=self._weights, k=count)
+
+    @cached_property
+    def _weights(self) -> list[float]:
+        return list(itertools.accumulate(1 / (rank + 3) for rank in range(len(self.words))))
 
 
 def _syllable(random: random.Random) -> str:
