@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 from support.suites import SUITES
+
+torch = pytest.importorskip("torch")
 
 if TYPE_CHECKING:
     from pathlib import Path
