@@ -65,9 +65,14 @@ def test_an_image_without_gpus_asks_for_none() -> None:
     assert "NVIDIA" not in (IMAGES["cpu"].folder / "Dockerfile").read_text()
 
 
-def test_each_compute_capability_has_one_image() -> None:
-    found = [capability for name in GPU_IMAGES for capability in IMAGES[name].compute_capabilities]
+@pytest.mark.parametrize("suite", load_suites())
+def test_each_compute_capability_has_one_image_of_a_suite(suite: str) -> None:
+    images = [IMAGES[name] for name in GPU_IMAGES if suite in IMAGES[name].suites]
+    found = [capability for image in images for capability in image.compute_capabilities]
     assert sorted(found) == sorted(set(found))
+
+
+def test_volta_has_an_image_of_its_own() -> None:
     assert IMAGES["torch-volta"].compute_capabilities == ("7.0",)
 
 
@@ -77,6 +82,14 @@ def test_volta_is_held_to_the_last_releases_that_know_it() -> None:
     assert versions["nvidia-cudnn-cu12"] == "9.10.2.21"
     assert versions["triton"] == "3.4.0"
     assert not [name for name in versions if name.endswith("-cu13")]
+
+
+def test_finetune_is_held_to_the_releases_of_the_published_tables() -> None:
+    versions = locked("finetune")
+    assert versions["torch"].startswith("2.8.")
+    assert versions["transformers"].startswith("4.57.")
+    assert versions["peft"].startswith("0.17.")
+    assert versions["nvidia-cuda-runtime-cu12"].startswith("12.8.")
 
 
 def test_torch_takes_every_library_from_one_release_of_cuda() -> None:
