@@ -70,6 +70,11 @@ class Offer:
         return self.provider, self.offer, self.region, self.tier, self.tokens
 
     @property
+    def can_be_had(self) -> bool:
+        """Whether it has a price, and the listing does not say that it is out of stock."""
+        return self.amount is not None and self.stock is not Stock.OUT_OF_STOCK
+
+    @property
     def identified(self) -> Identified:
         """What the table of GPUs says of its card."""
         return identify(

@@ -1,0 +1,386 @@
+"""Where snapshots are kept: one file each, never changed, small enough for years of them, quick to load.
+
+A source's snapshots lie in a folder of its name, in chains. From day to day few offers come and go, and
+some prices move: a file holds the offers that the file before it did not have, then one price and one
+state for each
+offer since the chain began. Layout, inside gzip:
+
+    one line of JSON     what was read, which file it continues, the offers that are new
+    8 bytes an offer     price in millionths of the currency, little-endian, 0 for none; XOR the file before
+    1 byte an offer      0 not listed any more, 1 in stock, 2 out of stock, 3 not told; XOR the file before
+
+XOR leaves zeros where nothing changed, which compress to nothing. The first file of a chain is `….full.…`
+and stands alone. A chain ends after a hundred files, when most of its offers are gone, and at a file that
+cannot be
+read: a fault costs no more than the rest of its chain.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import sys
+import zlib
+from array import array
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fcntl import LOCK_EX, flock
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
+
+from rentbench.core.errors import RentbenchError, UnusableInputError
+from rentbench.core.files import read_bytes, sha256_bytes, write_new
+from rentbench.core.gpus import identify
+from rentbench.core.ids import parse_time
+from rentbench.pricing.offers import Offer, Per, Stock, Tier, Tokens
+from rentbench.pricing.snapshots import Refused, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["Chain", "Day", "History", "append", "load", "load_all"]
+
+_FORMAT = 1
+_FULL, _SUFFIX = ".full", ".prices.gz"
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z(\.full)?\.prices\.gz")
+_MOST_BYTES = 512 * 1024 * 1024  # of one unpacked file: half a million offers take a quarter of it
+_SMALL_CHAIN = 1000  # below, offers that are gone cost nothing worth a new chain
+_MOST_FILES = 100  # of a chain: the newest prices are read without the years before
+# What is constant of an offer, and what each column may hold: types, or the words themselves.
+_COLUMNS: dict[str, set[object]] = {
+    "provider": {str},
+    "offer": {str},
+    "region": {str, NoneType},
+    "tier": set(get_args(Tier)),
+    "currency": {str},
+    "per": set(get_args(Per)),
+    "gpu_count": {int, NoneType},
+    "gpu_name": {str, NoneType},
+    "gpu_memory_gb": {int, float, NoneType},
+    "tokens": {*get_args(Tokens), None},
+}
+_STATES: tuple[Stock | None, ...] = (None, Stock.IN_STOCK, Stock.OUT_OF_STOCK, Stock.NOT_TOLD)
+_MICRO = Decimal(1_000_000)
+
+
+class Chain:
+    """What is constant of the offers of a chain, in the order in which they first came.
+
+    Attributes:
+        rows: By column; a file adds to them, and none is ever taken away.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self._by_gpu: dict[str, list[int]] = {}
+        self._sorted = 0
+
+    def indices(self, gpu_key: str) -> Sequence[int]:
+        """Return where the offers of a GPU are, by its key in the table."""
+        for index in range(self._sorted, len(self.rows)):
+            row = dict(zip(_COLUMNS, self.rows[index], strict=True))
+            gpu = identify(
+                row["gpu_name"] or "",
+                memory_gb=row["gpu_memory_gb"],
+                provider=row["provider"],
+                offer=row["offer"],
+            ).gpu
+            if gpu is not None:
+                self._by_gpu.setdefault(gpu.key, []).append(index)
+        self._sorted = len(self.rows)
+        return self._by_gpu.get(gpu_key, ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """One snapshot of a source, as it is kept.
+
+    Attributes:
+        path: Its file.
+        sha256: The file's hash.
+        retrieved_at: When the source was read, RFC 3339 UTC.
+        source_version: What the source called its own state.
+        chain: The offers of its chain; the first `len(states)` are this day's.
+        amounts: Price of each, in millionths of its currency; 0 for none.
+        states: One byte each: 0 not listed, 1 in stock, 2 out of stock, 3 not told.
+        refused: What else was listed.
+    """
+
+    path: Path
+    sha256: str
+    retrieved_at: str
+    source_version: str | None
+    chain: Chain = field(repr=False)
+    amounts: array[int] = field(repr=False)
+    states: bytes = field(repr=False)
+    refused: Sequence[Refused] = field(repr=False)
+
+    def offers(self) -> list[Offer]:
+        """Return what was offered that day."""
+        return [
+            self._offer(index, stock)
+            for index, state in enumerate(self.states)
+            if (stock := _STATES[state]) is not None
+        ]
+
+    def offers_of(self, gpu_key: str) -> list[Offer]:
+        """Return what was offered that day of one GPU, by its key in the table."""
+        return [
+            self._offer(index, stock)
+            for index in self.chain.indices(gpu_key)
+            if index < len(self.states) and (stock := _STATES[self.states[index]]) is not None
+        ]
+
+    def _offer(self, index: int, stock: Stock) -> Offer:
+        amount = self.amounts[index]
+        return Offer(
+            **dict(zip(_COLUMNS, self.chain.rows[index], strict=True)),
+            amount=Decimal(amount) / _MICRO if amount else None,
+            stock=stock,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """The snapshots of one source, oldest first.
+
+    Attributes:
+        source: Its short name.
+        days: What could be read.
+        problems: What could not, and why.
+    """
+
+    source: str
+    days: Sequence[Day]
+    problems: Sequence[str] = ()
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None where there is none."""
+        if not self.days:
+            return None
+        day = self.days[-1]
+        return Snapshot(
+            source=self.source,
+            source_version=day.source_version,
+            retrieved_at=day.retrieved_at,
+            offers=day.offers(),
+            refused=day.refused,
+        )
+
+
+def load_all(root: Path, *, newest_chains: bool = False) -> list[History]:
+    """Return the history of every source below a folder, in the order of their names.
+
+    Args:
+        root: The folder of all sources.
+        newest_chains: Read only what the newest snapshots need.
+    """
+    folders = sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+    return [load(root, folder.name, newest_chain=newest_chains) for folder in folders if _files(folder)]
+
+
+def load(root: Path, source: str, *, newest_chain: bool = False) -> History:
+    """Return the history of one source; a file that cannot be read is told, with those that continue it.
+
+    Args:
+        root: The folder of all sources.
+        source: The source's short name.
+        newest_chain: Read only what the newest snapshot needs.
+    """
+    days: list[Day] = []
+    problems: list[str] = []
+    files = _files(root / source)
+    first = max((index for index, path in enumerate(files) if _FULL in path.name), default=0)
+    for path in files[first if newest_chain else 0 :]:
+        try:
+            days.append(_read(path, days[-1] if days else None))
+        except UnusableInputError as error:
+            problems.append(error.message)
+    if newest_chain and first and not days:  # nothing of it can be read: older prices are better than none
+        return load(root, source)
+    return History(source=source, days=days, problems=problems)
+
+
+def append(root: Path, snapshot: Snapshot) -> Path | None:
+    """Keep a snapshot, whole or not at all.
+
+    Args:
+        root: The folder of all sources.
+        snapshot: What was read.
+
+    Returns:
+        The new file; None where the newest snapshot of the source is of the same moment already.
+
+    Raises:
+        RentbenchError: A newer one is there already, or the file cannot be written.
+    """
+    folder = root / snapshot.source
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{folder} cannot be made: {error.strerror}"
+        raise RentbenchError(msg, hint="check the folder's owner, and the free space") from error
+    with _locked(folder):
+        files = _files(folder)
+        chain = load(root, snapshot.source, newest_chain=True).days
+        before = chain[-1:]
+        if before:
+            newest, moment = parse_time(before[0].retrieved_at), parse_time(snapshot.retrieved_at)
+            if moment == newest:
+                return None
+            if moment < newest:
+                msg = f"{snapshot.source} holds a newer snapshot already, of {before[0].retrieved_at}"
+                raise RentbenchError(
+                    msg, hint=f"this one is of {snapshot.retrieved_at}; the history only grows"
+                )
+        goes_on = before and before[0].path == files[-1] and len(chain) < _MOST_FILES
+        previous = before[0] if goes_on and not _mostly_gone(before[0], snapshot) else None
+        name = f"{parse_time(snapshot.retrieved_at):%Y%m%dT%H%M%S.%fZ}{'' if previous else _FULL}{_SUFFIX}"
+        write_new(folder / name, _encode(snapshot, previous))
+        return folder / name
+
+
+def _files(folder: Path) -> list[Path]:
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []  # noqa: PTH208 - names are enough
+    return [folder / name for name in names if _NAME.fullmatch(name)]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that of two updates at a time one comes after the other."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flock(descriptor, LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _row(offer: Offer) -> tuple[Any, ...]:
+    return tuple(getattr(offer, name) for name in _COLUMNS)
+
+
+def _mostly_gone(day: Day, snapshot: Snapshot) -> bool:
+    """Say whether a chain carries more offers that are gone than offers that are there."""
+    rows = set(day.chain.rows[: len(day.states)])
+    return len(rows) > _SMALL_CHAIN and len(rows.intersection(map(_row, snapshot.offers))) < len(rows) / 2
+
+
+def _encode(snapshot: Snapshot, previous: Day | None) -> bytes:
+    rows = list(previous.chain.rows[: len(previous.states)]) if previous else []
+    known = {row: index for index, row in enumerate(rows)}
+    listed = {_row(offer): offer for offer in snapshot.offers}
+    added = [row for row in listed if row not in known]
+    rows += added
+    amounts, states = array("q", bytes(8 * len(rows))), bytearray(len(rows))
+    for index, row in enumerate(rows):
+        offer = listed.get(row)
+        if offer is not None:
+            amounts[index] = int(offer.amount * _MICRO) if offer.amount else 0
+            states[index] = _STATES.index(offer.stock)
+    header = {
+        "format": _FORMAT,
+        "source": snapshot.source,
+        "source_version": snapshot.source_version,
+        "retrieved_at": snapshot.retrieved_at,
+        "continues": {"file": previous.path.name, "sha256": previous.sha256} if previous else None,
+        "new": {name: [row[column] for row in added] for column, name in enumerate(_COLUMNS)},
+        "refused": [
+            {"reason": one.reason, "count": one.count, "example": one.example} for one in snapshot.refused
+        ],
+    }
+    line = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    columns = _little_endian(amounts), bytes(states)
+    if previous:
+        old = _little_endian(previous.amounts), previous.states
+        columns = _xor(columns[0], old[0]), _xor(columns[1], old[1])
+    # No time of writing in it: the same snapshot gives the same bytes.
+    return gzip.compress(line + columns[0] + columns[1], 6, mtime=0)
+
+
+def _read(path: Path, previous: Day | None) -> Day:
+    raw = read_bytes(path)
+    line, _, columns = _unpack(path, raw).partition(b"\n")
+    try:
+        header = json.loads(line)
+        if header["format"] != _FORMAT:
+            _refuse(path, f"has format {header['format']}, which this rentbench does not know")
+        continued = header["continues"]
+        added = list(zip(*(header["new"][name] for name in _COLUMNS), strict=True))
+        for name, allowed in _COLUMNS.items():
+            held = set(header["new"][name])
+            if not (held <= allowed or {type(value) for value in held} <= allowed):
+                _refuse(path, f"has an offer whose {name} is no {name}")
+        refused = tuple(Refused(**one) for one in header["refused"])
+        retrieved_at, version = header["retrieved_at"], header["source_version"]
+        parse_time(retrieved_at)
+    except (ValueError, KeyError, TypeError) as error:
+        _refuse(path, f"is no snapshot of prices: {error}")
+    if continued:
+        if previous is None or continued["sha256"] != previous.sha256:
+            _refuse(path, f"continues {continued['file']}, which is missing or was changed")
+        chain = previous.chain
+    else:
+        previous, chain = None, Chain()
+    count = (len(previous.states) if previous else 0) + len(added)
+    if len(columns) != 9 * count:
+        _refuse(path, "is cut off or too long")
+    amounts, states = columns[: 8 * count], columns[8 * count :]
+    if previous:
+        amounts = _xor(amounts, _little_endian(previous.amounts))
+        states = _xor(states, previous.states)
+    if states and max(states) >= len(_STATES):
+        _refuse(path, "has a state that does not exist")
+    # Only now, since nothing is wrong with it: what a file adds stays.
+    chain.rows += added
+    return Day(
+        path=path,
+        sha256=sha256_bytes(raw),
+        retrieved_at=retrieved_at,
+        source_version=version,
+        chain=chain,
+        amounts=_from_little_endian(amounts),
+        states=states,
+        refused=refused,
+    )
+
+
+def _unpack(path: Path, raw: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)  # gzip, with its checksum
+    try:
+        content = unpacker.decompress(raw, _MOST_BYTES)
+    except zlib.error as error:
+        _refuse(path, f"cannot be unpacked: {error}")
+    if not unpacker.eof or unpacker.unused_data:
+        _refuse(path, "is cut off or too long")
+    return content
+
+
+def _xor(new: bytes, old: bytes) -> bytes:
+    """Return new ^ old, with zeros where old ends; as two large integers, which takes microseconds."""
+    value = int.from_bytes(new, "little") ^ int.from_bytes(old, "little")
+    return value.to_bytes(len(new), "little")
+
+
+def _little_endian(amounts: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        amounts = array("q", amounts)
+        amounts.byteswap()
+    return amounts.tobytes()
+
+
+def _from_little_endian(raw: bytes) -> array[int]:
+    amounts = array("q", raw)
+    if sys.byteorder == "big":
+        amounts.byteswap()
+    return amounts
+
+
+def _refuse(path: Path, what: str) -> NoReturn:
+    msg = f"{path} {what}"
+    raise UnusableInputError(msg)
