@@ -65,7 +65,7 @@ def load_pipeline(folder: Path, *, device: str, dtype: torch.dtype) -> Pipeline:
     """
     variant = "fp16" if any(folder.glob("unet/*.fp16.safetensors")) else None
     pipeline = StableDiffusionXLPipeline.from_pretrained(
-        str(folder), torch_dtype=dtype, variant=variant, local_files_only=True, add_watermarker=False
+        str(folder), dtype=dtype, variant=variant, local_files_only=True, add_watermarker=False
     )
     return pipeline.to(device)
 
