@@ -229,9 +229,8 @@ class Checkpointer:
         )
 
     def _end(self, step: int, seconds_left: float) -> None:
-        _LOG.info(
-            "stops after step %d: %s; %.1f s left", step, self.stop.reason or "another rank", seconds_left
-        )
+        self.stop.set("another rank", seconds=seconds_left)  # changes nothing where it was told
+        _LOG.info("stops after step %d: %s; %.1f s left", step, self.stop.reason, seconds_left)
         if self._tried_step != step:
             if seconds_left < self._least_seconds:
                 _LOG.warning(
