@@ -92,8 +92,17 @@ def test_finetune_is_held_to_the_releases_of_the_published_tables() -> None:
     assert versions["nvidia-cuda-runtime-cu12"].startswith("12.8.")
 
 
-def test_torch_takes_every_library_from_one_release_of_cuda() -> None:
-    versions = locked("torch")
+def test_speech_has_the_libraries_that_ctranslate2_loads_by_name() -> None:
+    versions = locked("speech")
+    assert versions["nvidia-cublas-cu12"].startswith("12.")
+    assert versions["nvidia-cudnn-cu12"].startswith("9.")
+    assert versions["torch"] == locked("embeddings")["torch"]
+    assert " espeak-ng " in (IMAGES["speech"].folder / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", ["torch", "diffusion"])
+def test_torch_takes_every_library_from_one_release_of_cuda(name: str) -> None:
+    versions = locked(name)
     assert versions["torch"] == "2.14.1"
     release = ("nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvtx", "cuda-toolkit")
     assert {name: versions[name].rpartition(".")[0][:4] for name in release} == dict.fromkeys(release, "13.0")
