@@ -99,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serve() -> Iterator[EmbeddingsServer]:
     """Serve until the context ends."""
+    minilm()  # loaded once, before several requests ask for it at a time
     with EmbeddingsServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
