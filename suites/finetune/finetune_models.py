@@ -91,10 +91,13 @@ def quantize_nf4(model: Model) -> Model:
                 layer.out_features,
                 bias=layer.bias is not None,
                 compute_dtype=torch.bfloat16,
+                compress_statistics=False,
                 quant_type="nf4",
                 device="meta",
             )
-            weight = bitsandbytes.nn.Params4bit(layer.weight.data, requires_grad=False, quant_type="nf4")
+            weight = bitsandbytes.nn.Params4bit(
+                layer.weight.data, requires_grad=False, compress_statistics=False, quant_type="nf4"
+            )
             new.weight = weight.to(layer.weight.device)  # this is what quantises it
             new.bias = layer.bias
             # On a CPU it would pack the weights at the first evaluation, and could not train with them after.

@@ -34,6 +34,7 @@ def run(case: Case, context: Context) -> None:
     method, micro_batch = cast("Method", case["method"]), int(case["micro_batch"])
     _require(method, micro_batch, context)
     settings = context.settings
+    rate = "learning_rate_full" if method == "full" else "learning_rate_lora"
     with context.phase("load"), context.part("load"):
         base = load_model(
             str(settings["weights"]),
@@ -48,7 +49,7 @@ def run(case: Case, context: Context) -> None:
             model,
             batches(data.train, micro_batch),
             accumulation=int(settings["examples_per_step"]) // micro_batch,
-            learning_rate=float(settings[f"learning_rate_{'full' if method == 'full' else 'lora'}"]),
+            learning_rate=float(settings[rate]),
             device=context.device,
             part=context.part,
         )

@@ -14,6 +14,7 @@ FOLDERS = (
     "allreduce",
     "ddp_training",
     "compile_training",
+    "finetune",
     "embeddings_corpus",
     "embeddings_passages",
     "speech_to_text",
