@@ -23,7 +23,7 @@ def price_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     seen: dict[tuple[Any, ...], int] = {}
     for index, offer in enumerate(document["offers"]):
         yield from _offer_problems(offer, index)
-        identity = tuple(offer[key] for key in ("provider", "offer", "region", "tier", "tokens"))
+        identity = tuple(offer[key] for key in ("provider", "offer", "region", "tier", "gpu_count", "tokens"))
         first = seen.setdefault(identity, index)
         if first != index:
             place = pointer("offers", index)

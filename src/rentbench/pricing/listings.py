@@ -108,23 +108,26 @@ class Listing:
         except UsageError as error:
             self.refuse(error.message, offer)
             return
-        if count is None:
+        name, card = _text(offer), _text(gpu_name)
+        if name is None:
+            self.refuse("the machine type has no name", "(no name)")
+        elif count is None:
             self.refuse("the machine has no GPU", offer)
-        elif not gpu_name or not gpu_name.strip():
+        elif card is None:
             self.refuse("the GPU has no name", offer)
         elif price is not None or tier != "spot":
             memory = gpu_memory_gb if gpu_memory_gb and 0.5 <= gpu_memory_gb <= 10_000 else None
             self._keep(
                 Offer(
                     provider=provider_name(provider),
-                    offer=offer.strip()[:_TEXT_LENGTH],
-                    region=(region or "").strip()[:_TEXT_LENGTH] or None,
+                    offer=name,
+                    region=_text(region),
                     tier=tier,
                     amount=price,
                     currency=currency,
                     per=per,
                     gpu_count=count,
-                    gpu_name=gpu_name.strip()[:_TEXT_LENGTH],
+                    gpu_name=card,
                     gpu_memory_gb=memory,
                     stock=stock,
                 )
@@ -147,13 +150,17 @@ class Listing:
         except UsageError as error:
             self.refuse(error.message, model)
             return
+        name = _text(model)
+        if name is None:
+            self.refuse("the model has no name", "(no name)")
+            return
         if price is None:
             self.refuse(f"the model has no price for {tokens} tokens", model)
             return
         self._keep(
             Offer(
                 provider=provider_name(provider),
-                offer=model.strip()[:_TEXT_LENGTH],
+                offer=name,
                 region=None,
                 tier="on-demand",
                 amount=price,
@@ -167,9 +174,9 @@ class Listing:
 
     def refuse(self, reason: str, example: object) -> None:
         """Count a row that is no offer."""
-        reason = reason[:_TEXT_LENGTH]
-        self._refused[reason] += 1
-        self._examples.setdefault(reason, str(example)[:_TEXT_LENGTH] or "(no name)")
+        said = _text(reason) or "(no reason)"
+        self._refused[said] += 1
+        self._examples.setdefault(said, _text(str(example)) or "(no name)")
 
     def snapshot(self) -> Snapshot:
         """Return what was collected."""
@@ -195,14 +202,20 @@ class Listing:
 
     def _keep(self, offer: Offer) -> None:
         """Keep the cheapest of equal offers; it can be had where one of them can."""
-        known = self._offers.get(offer.identity)
+        identity = (offer.tier, *offer.identity)
+        known = self._offers.get(identity)
         if known is not None:
             stock = min(known.stock, offer.stock, key=_STOCK_ORDER.__getitem__)
             cheapest = min(
                 (known, offer), key=lambda one: (_STOCK_ORDER[one.stock], one.amount or _LARGEST_PRICE)
             )
             offer = replace(cheapest, stock=stock)
-        self._offers[offer.identity] = offer
+        self._offers[identity] = offer
+
+
+def _text(value: str | None) -> str | None:
+    """Return a text as documents hold it: bounded, encodable, and None where it is empty."""
+    return (value or "").encode("utf-8", "replace").decode()[:_TEXT_LENGTH].strip() or None
 
 
 _STOCK_ORDER: Mapping[Stock, int] = {Stock.IN_STOCK: 0, Stock.NOT_TOLD: 1, Stock.OUT_OF_STOCK: 2}

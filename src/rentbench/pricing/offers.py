@@ -65,9 +65,9 @@ class Offer:
     stock: Stock = Stock.NOT_TOLD
 
     @property
-    def identity(self) -> tuple[str, str, str | None, str, str | None]:
-        """What makes it the same offer on another day."""
-        return self.provider, self.offer, self.region, self.tier, self.tokens
+    def identity(self) -> tuple[str | int | None, ...]:
+        """What makes it the same offer on another day, but for how it is sold."""
+        return self.provider, self.offer, self.region, self.gpu_count, self.tokens
 
     @property
     def can_be_had(self) -> bool:

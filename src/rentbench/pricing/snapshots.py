@@ -109,7 +109,7 @@ class Snapshot:
         pairs = []
         for offer in self.offers:
             if offer.tier == "spot":
-                same = on_demand.get((offer.provider, offer.offer, offer.region, "on-demand", offer.tokens))
+                same = on_demand.get(offer.identity)
                 if same and same.amount and offer.amount and offer.amount > same.amount:
                     pairs.append((offer, same))
         return pairs
