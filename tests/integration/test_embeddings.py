@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 pytest.importorskip("sentence_transformers")
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE = 240
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
 
 def measure(tmp_path: Path, *arguments: str, **more: str) -> Finished:
-    """Run a suite's smoke preset on the CPU, with no way to the hub of models."""
+    """Run a suite once: smoke on the CPU unless told otherwise, with no way to the hub of models."""
     environment = {
         **os.environ,
         "RENTBENCH_ROOT": str(REPOSITORY),
@@ -35,7 +38,7 @@ def measure(tmp_path: Path, *arguments: str, **more: str) -> Finished:
         **more,
     }
     ended = subprocess.run(
-        command(*arguments, "--preset", "smoke", "--device", "cpu", "--repeats", "1"),
+        command(arguments[0], "--preset", "smoke", "--device", "cpu", "--repeats", "1", *arguments[1:]),
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -134,3 +137,39 @@ def test_the_cases_are_listed_without_any_library(tmp_path: Path, suite: str) ->
         check=True,
     )
     assert len(ended.stdout.splitlines()) >= len(load_suites()[suite].cases("standard"))
+
+
+@pytest.mark.gpu
+@NEEDS_GPU
+@pytest.mark.parametrize("suite", ["embeddings-corpus", "embeddings-passages"])
+@pytest.mark.parametrize("dtype", ["auto", "bf16"])
+def test_smoke_runs_on_a_gpu(tmp_path: Path, suite: str, dtype: str) -> None:
+    run = measure(tmp_path, suite, "--device", "cuda", "--set", f"dtype={dtype}")
+    assert run.document is not None
+    assert check(run.document, "measurement", folder=run.folder) == []
+    emulated = dtype == "bf16" and torch.cuda.get_device_capability() < (8, 0)
+    assert run.code == (5 if emulated else 0), run.stderr
+    if not emulated:
+        assert run.checks["batches_agree"]["outcome"] == "passed"
+        assert run.document["cases"][0]["peak_memory_bytes"] > 0
+
+
+@pytest.mark.gpu
+@NEEDS_GPU
+def test_passages_agree_with_the_library_by_itself(tmp_path: Path) -> None:
+    """Two per cent on a quiet machine; a little more here, as other tests run beside."""
+    case = ("--case", "batch_size=256", "--preset", "standard", "--device", "cuda", "--repeats", "3")
+    run = measure(tmp_path, "embeddings-passages", *case)
+    assert run.document is not None
+    script = REPOSITORY / "tests" / "gpu" / "independent_embeddings.py"
+    lines = subprocess.run(
+        [sys.executable, str(script), "--what", "passages", "--batches", "256"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    ).stdout.splitlines()
+    alone = {line["by"]: line["passages_per_s"] for line in map(json.loads, lines)}
+    assert figures(run.document["cases"][0])["passages_per_second"] == pytest.approx(
+        alone["library"], rel=0.05
+    )
