@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -100,7 +99,7 @@ class EmbeddingsApi:
         Raises:
             ApiError: A request was refused for good; the other ones are given up.
         """
-        batches = [list(batch) for batch in _batched(texts, batch_size)]
+        batches = [list(texts[start : start + batch_size]) for start in range(0, len(texts), batch_size)]
         begin = time.perf_counter()
         with ThreadPoolExecutor(workers) as pool:
             try:
@@ -141,10 +140,13 @@ class EmbeddingsApi:
             answer = raw.parse()
         except self._errors.OpenAIError as error:
             raise self._explain(error) from error
+        except ValueError as error:
+            msg = f"the API's answer cannot be read: {error}"
+            raise ApiError(ErrorKind.WRONG_RESULT, msg) from error
         seconds = time.perf_counter() - begin
         usage = getattr(answer, "usage", None)
         return _Answer(
-            vectors=_vectors(answer.data, len(texts)),
+            vectors=_vectors(getattr(answer, "data", None) or [], len(texts)),
             seconds=seconds,
             waited_seconds=max(0.0, seconds - raw.elapsed.total_seconds()) if raw.retries_taken else 0.0,
             retries=raw.retries_taken,
@@ -171,10 +173,10 @@ def _vectors(data: Sequence[Any], texts: int) -> Vectors:
     if sorted(item.index for item in data) != list(range(texts)):
         msg = f"the API answered {texts} texts with {len(data)} vectors, or numbered them wrongly"
         raise ApiError(ErrorKind.WRONG_RESULT, msg)
-    return np.array([item.embedding for item in sorted(data, key=lambda item: item.index)], dtype=np.float32)
-
-
-def _batched(texts: Sequence[str], size: int) -> Any:  # noqa: ANN401
-    """Return successive batches; `itertools.batched` came with Python 3.12."""
-    iterator = iter(texts)
-    return iter(lambda: tuple(itertools.islice(iterator, size)), ())
+    ordered = sorted(data, key=lambda item: item.index)
+    if len({len(item.embedding) for item in ordered}) != 1:
+        raise ApiError(ErrorKind.WRONG_RESULT, "the API's vectors are not all of one length")
+    vectors = np.array([item.embedding for item in ordered], dtype=np.float32)
+    if not np.isfinite(vectors).all():
+        raise ApiError(ErrorKind.WRONG_RESULT, "the API's vectors hold NaN or infinity")
+    return vectors

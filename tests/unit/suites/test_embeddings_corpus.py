@@ -274,9 +274,28 @@ def test_nobody_answers() -> None:
     assert failure.value.kind == ErrorKind.NETWORK
 
 
-def test_an_answer_with_too_few_vectors_is_wrong(server: EmbeddingsServer) -> None:
-    server.damage = lambda answer: answer | {"data": answer["data"][1:]}
-    with pytest.raises(ApiError, match="2 texts with 1 vectors") as failure:
+def _damaged(answer: dict[str, Any], change: Any) -> dict[str, Any]:
+    first, *rest = answer["data"]
+    return {**answer, "data": [{**first, **change}, *rest]}
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda answer: answer | {"data": answer["data"][1:]}, "2 texts with 1 vectors"),
+        (lambda answer: answer | {"data": []}, "2 texts with 0 vectors"),
+        (lambda _: {"result": "ok"}, "2 texts with 0 vectors"),
+        (lambda answer: _damaged(answer, {"index": 0}), "numbered them wrongly"),
+        (lambda answer: _damaged(answer, {"embedding": [1.0]}), "not all of one length"),
+        (
+            lambda answer: _damaged(answer, {"embedding": [float("nan")] * 384}),
+            "NaN or infinity|cannot be read",
+        ),
+    ],
+)
+def test_an_answer_that_is_no_good(server: EmbeddingsServer, damage: Any, message: str) -> None:
+    server.damage = damage
+    with pytest.raises(ApiError, match=message) as failure:
         api(server).embed(["one", "two"], batch_size=2, workers=1)
     assert failure.value.kind == ErrorKind.WRONG_RESULT
 
