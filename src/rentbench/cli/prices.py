@@ -16,9 +16,9 @@ from rentbench.core.problems import listing, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rentbench.pricing.history import History
     from rentbench.pricing.offers import Tier
     from rentbench.pricing.sources import Source
-    from rentbench.pricing.store import History
 
 __all__ = ["register"]
 

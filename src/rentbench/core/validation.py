@@ -15,6 +15,7 @@ from rentbench.core.manifest_rules import manifest_problems
 from rentbench.core.manifests import SuiteManifest, load_suites
 from rentbench.core.price_rules import price_problems
 from rentbench.core.problems import Problem, show
+from rentbench.core.published_rules import published_problems
 from rentbench.core.resources import resources_root
 from rentbench.core.run_versions import run_version, version_problems
 from rentbench.core.schemas import SAID, Kind, kind_of
@@ -159,6 +160,8 @@ def _semantic_problems(document: Mapping[str, Any], kind: Kind) -> Iterator[Prob
         return run_problems(document)
     if kind == "prices":
         return price_problems(document)
+    if kind == "published":
+        return published_problems(document)
     return iter(manifest_problems(document, kind))
 
 
@@ -167,8 +170,8 @@ def _folder_problems(document: Mapping[str, Any], kind: Kind, folder: Path) -> I
         return measurement_folder_problems(document, folder)
     if kind == "run":
         return run_folder_problems(document, folder)
-    if kind == "prices":
-        return iter(())  # it stands alone
+    if kind == "prices" or kind == "published":
+        return iter(())  # they stand alone
     return iter(manifest_problems(document, kind, folder=folder))
 
 

@@ -25,24 +25,23 @@ import sys
 import zlib
 from array import array
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from decimal import Decimal
 from fcntl import LOCK_EX, flock
-from types import NoneType
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rentbench.core.errors import RentbenchError, UnusableInputError
 from rentbench.core.files import read_bytes, sha256_bytes, write_new
-from rentbench.core.gpus import identify
 from rentbench.core.ids import parse_time
-from rentbench.pricing.offers import Offer, Per, Stock, Tier, Tokens
-from rentbench.pricing.snapshots import Refused, Snapshot
+from rentbench.pricing.history import COLUMNS, MICRO, STATES, Chain, Day, History
+from rentbench.pricing.snapshots import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Chain", "Day", "History", "append", "load", "load_all"]
+    from rentbench.pricing.offers import Offer
+    from rentbench.pricing.snapshots import Snapshot
+
+__all__ = ["append", "load", "load_all"]
 
 _FORMAT = 1
 _FULL, _SUFFIX = ".full", ".prices.gz"
@@ -50,127 +49,6 @@ _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z(\.full)?\.prices\.gz")
 _MOST_BYTES = 512 * 1024 * 1024  # of one unpacked file: half a million offers take a quarter of it
 _SMALL_CHAIN = 1000  # below, offers that are gone cost nothing worth a new chain
 _MOST_FILES = 100  # of a chain: the newest prices are read without the years before
-# What is constant of an offer, and what each column may hold: types, or the words themselves.
-_COLUMNS: dict[str, set[object]] = {
-    "provider": {str},
-    "offer": {str},
-    "region": {str, NoneType},
-    "tier": set(get_args(Tier)),
-    "currency": {str},
-    "per": set(get_args(Per)),
-    "gpu_count": {int, NoneType},
-    "gpu_name": {str, NoneType},
-    "gpu_memory_gb": {int, float, NoneType},
-    "tokens": {*get_args(Tokens), None},
-}
-_STATES: tuple[Stock | None, ...] = (None, Stock.IN_STOCK, Stock.OUT_OF_STOCK, Stock.NOT_TOLD)
-_MICRO = Decimal(1_000_000)
-
-
-class Chain:
-    """What is constant of the offers of a chain, in the order in which they first came.
-
-    Attributes:
-        rows: By column; a file adds to them, and none is ever taken away.
-    """
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Any, ...]] = []
-        self._by_gpu: dict[str, list[int]] = {}
-        self._sorted = 0
-
-    def indices(self, gpu_key: str) -> Sequence[int]:
-        """Return where the offers of a GPU are, by its key in the table."""
-        for index in range(self._sorted, len(self.rows)):
-            row = dict(zip(_COLUMNS, self.rows[index], strict=True))
-            gpu = identify(
-                row["gpu_name"] or "",
-                memory_gb=row["gpu_memory_gb"],
-                provider=row["provider"],
-                offer=row["offer"],
-            ).gpu
-            if gpu is not None:
-                self._by_gpu.setdefault(gpu.key, []).append(index)
-        self._sorted = len(self.rows)
-        return self._by_gpu.get(gpu_key, ())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Day:
-    """One snapshot of a source, as it is kept.
-
-    Attributes:
-        path: Its file.
-        sha256: The file's hash.
-        retrieved_at: When the source was read, RFC 3339 UTC.
-        source_version: What the source called its own state.
-        chain: The offers of its chain; the first `len(states)` are this day's.
-        amounts: Price of each, in millionths of its currency; 0 for none.
-        states: One byte each: 0 not listed, 1 in stock, 2 out of stock, 3 not told.
-        refused: What else was listed.
-    """
-
-    path: Path
-    sha256: str
-    retrieved_at: str
-    source_version: str | None
-    chain: Chain = field(repr=False)
-    amounts: array[int] = field(repr=False)
-    states: bytes = field(repr=False)
-    refused: Sequence[Refused] = field(repr=False)
-
-    def offers(self) -> list[Offer]:
-        """Return what was offered that day."""
-        return [
-            self._offer(index, stock)
-            for index, state in enumerate(self.states)
-            if (stock := _STATES[state]) is not None
-        ]
-
-    def offers_of(self, gpu_key: str) -> list[Offer]:
-        """Return what was offered that day of one GPU, by its key in the table."""
-        return [
-            self._offer(index, stock)
-            for index in self.chain.indices(gpu_key)
-            if index < len(self.states) and (stock := _STATES[self.states[index]]) is not None
-        ]
-
-    def _offer(self, index: int, stock: Stock) -> Offer:
-        amount = self.amounts[index]
-        return Offer(
-            **dict(zip(_COLUMNS, self.chain.rows[index], strict=True)),
-            amount=Decimal(amount) / _MICRO if amount else None,
-            stock=stock,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class History:
-    """The snapshots of one source, oldest first.
-
-    Attributes:
-        source: Its short name.
-        days: What could be read.
-        problems: What could not, and why.
-    """
-
-    source: str
-    days: Sequence[Day]
-    problems: Sequence[str] = ()
-
-    @property
-    def latest(self) -> Snapshot | None:
-        """The newest snapshot; None where there is none."""
-        if not self.days:
-            return None
-        day = self.days[-1]
-        return Snapshot(
-            source=self.source,
-            source_version=day.source_version,
-            retrieved_at=day.retrieved_at,
-            offers=day.offers(),
-            refused=day.refused,
-        )
 
 
 def load_all(root: Path, *, newest_chains: bool = False) -> list[History]:
@@ -262,7 +140,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _row(offer: Offer) -> tuple[Any, ...]:
-    return tuple(getattr(offer, name) for name in _COLUMNS)
+    return tuple(getattr(offer, name) for name in COLUMNS)
 
 
 def _mostly_gone(day: Day, snapshot: Snapshot) -> bool:
@@ -281,15 +159,15 @@ def _encode(snapshot: Snapshot, previous: Day | None) -> bytes:
     for index, row in enumerate(rows):
         offer = listed.get(row)
         if offer is not None:
-            amounts[index] = int(offer.amount * _MICRO) if offer.amount else 0
-            states[index] = _STATES.index(offer.stock)
+            amounts[index] = int(offer.amount * MICRO) if offer.amount else 0
+            states[index] = STATES.index(offer.stock)
     header = {
         "format": _FORMAT,
         "source": snapshot.source,
         "source_version": snapshot.source_version,
         "retrieved_at": snapshot.retrieved_at,
         "continues": {"file": previous.path.name, "sha256": previous.sha256} if previous else None,
-        "new": {name: [row[column] for row in added] for column, name in enumerate(_COLUMNS)},
+        "new": {name: [row[column] for row in added] for column, name in enumerate(COLUMNS)},
         "refused": [
             {"reason": one.reason, "count": one.count, "example": one.example} for one in snapshot.refused
         ],
@@ -311,8 +189,8 @@ def _read(path: Path, previous: Day | None) -> Day:
         if header["format"] != _FORMAT:
             _refuse(path, f"has format {header['format']}, which this rentbench does not know")
         continued = header["continues"]
-        added = list(zip(*(header["new"][name] for name in _COLUMNS), strict=True))
-        for name, allowed in _COLUMNS.items():
+        added = list(zip(*(header["new"][name] for name in COLUMNS), strict=True))
+        for name, allowed in COLUMNS.items():
             held = set(header["new"][name])
             if not (held <= allowed or {type(value) for value in held} <= allowed):
                 _refuse(path, f"has an offer whose {name} is no {name}")
@@ -334,7 +212,7 @@ def _read(path: Path, previous: Day | None) -> Day:
     if previous:
         amounts = _xor(amounts, _little_endian(previous.amounts))
         states = _xor(states, previous.states)
-    if states and max(states) >= len(_STATES):
+    if states and max(states) >= len(STATES):
         _refuse(path, "has a state that does not exist")
     # Only now, since nothing is wrong with it: what a file adds stays.
     chain.rows += added

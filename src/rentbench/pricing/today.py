@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
+    from rentbench.pricing.history import History
     from rentbench.pricing.offers import Offer, Tier, Tokens
     from rentbench.pricing.snapshots import Snapshot
-    from rentbench.pricing.store import History
 
 __all__ = ["STALE_AFTER_DAYS", "Point", "Quote", "api_prices", "gpu_prices", "price_series"]
 
@@ -147,24 +147,14 @@ def price_series(histories: Iterable[History], gpu_key: str, *, tier: Tier = "on
         gpu_key: Key of the GPU's entry in the table.
         tier: How it is sold.
     """
-    points = []
-    for history in histories:
-        for day in history.days:
-            prices = [
-                price
-                for offer in day.offers_of(gpu_key)
-                if offer.tier == tier and offer.currency == "USD" and offer.can_be_had
-                if (price := offer.usd_per_gpu_hour) is not None
-            ]
-            if prices:
-                points.append(
-                    Point(
-                        retrieved_at=day.retrieved_at,
-                        source=history.source,
-                        usd_per_gpu_hour=min(prices),
-                        offers=len(prices),
-                    )
-                )
+    points = [
+        Point(
+            retrieved_at=day.retrieved_at, source=history.source, usd_per_gpu_hour=found[0], offers=found[1]
+        )
+        for history in histories
+        for day in history.days
+        if (found := day.cheapest(gpu_key, tier))
+    ]
     return sorted(points, key=lambda point: (point.retrieved_at, point.source))
 
 

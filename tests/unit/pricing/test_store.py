@@ -221,6 +221,34 @@ def test_offers_of_one_gpu(tmp_path: Path) -> None:
     assert [len(day.offers_of("h200-sxm-141gb")) for day in (first, second)] == [1, 2]
 
 
+def test_the_cheapest_is_that_of_the_offers(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    for day in range(5):
+        offers = [
+            replace(
+                offer(
+                    number,
+                    str(chance.randint(1, 50)) if chance.random() < 0.8 else None,
+                    chance.choice(list(Stock)),
+                ),
+                per=chance.choice(["gpu-hour", "machine-hour"]),
+                currency=chance.choice(["USD", "USD", "EUR"]),
+            )
+            for number in range(60)
+        ]
+        append(tmp_path, snapshot(day, offers))
+    for kept in load(tmp_path, "acme").days:
+        for tier in ("on-demand", "spot"):
+            prices = [
+                price
+                for one in kept.offers_of("h200-sxm-141gb")
+                if one.tier == tier and one.currency == "USD" and one.can_be_had
+                if (price := one.usd_per_gpu_hour) is not None
+            ]
+            assert kept.cheapest("h200-sxm-141gb", tier) == (min(prices), len(prices))
+    assert kept.cheapest("l4-24gb", "spot") is None
+
+
 def test_a_history_is_read_in_any_order_of_writing_of_its_offers(tmp_path: Path) -> None:
     offers = [offer(number) for number in range(30)]
     for day in range(6):

@@ -10,9 +10,10 @@ import pytest
 
 from rentbench.core.errors import RentbenchError
 from rentbench.core.validation import check
+from rentbench.pricing.history import History
 from rentbench.pricing.offers import Offer, Stock
 from rentbench.pricing.snapshots import Snapshot
-from rentbench.pricing.store import History, append, load_all
+from rentbench.pricing.store import append, load_all
 from rentbench.pricing.today import api_prices, gpu_prices, price_series
 from support.results import example
 

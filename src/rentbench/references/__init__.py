@@ -1,0 +1,1 @@
+"""Figures from elsewhere: published tables, and other tools' output, as documents of kind `published`."""
