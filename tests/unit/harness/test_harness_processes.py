@@ -4,11 +4,15 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rentbench.harness.workers.processes import descendants
 from rentbench.harness.workers.software import installed_software
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def python(script: str) -> subprocess.CompletedProcess[str]:
@@ -96,3 +100,16 @@ def test_torch_tells_its_build() -> None:
         print("done")
     """)
     assert ended.stdout == "done\n", ended.stderr
+
+
+def test_of_two_versions_the_one_that_is_imported_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, version in (("carried", "2.0"), ("installed", "1.0")):
+        metadata = tmp_path / folder / f"some_package-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir(parents=True)
+        metadata.write_text(f"Metadata-Version: 2.1\nName: Some_Package\nVersion: {version}\n")
+        monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / folder)])
+    versions, missing = installed_software(["some-package"])
+    assert versions["some-package"] == "2.0"
+    assert missing == []

@@ -26,11 +26,11 @@ def installed_software(packages: Sequence[str]) -> tuple[dict[str, str], list[st
         packages: Those that suite.toml names beyond these.
     """
     versions = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
-    installed = {
-        distribution.metadata["Name"].lower().replace("_", "-"): distribution.version
-        for distribution in importlib.metadata.distributions()
-        if distribution.metadata["Name"]
-    }
+    installed: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name:  # of two versions on the path, the first is imported
+            installed.setdefault(name.lower().replace("_", "-"), distribution.version)
     wanted = [name.lower().replace("_", "-") for name in (*_ALWAYS, *packages)]
     cuda_wheels = [name for name in installed if name.startswith(_CUDA_WHEELS)]
     versions |= {name: installed[name] for name in sorted({*wanted, *cuda_wheels}) if name in installed}
