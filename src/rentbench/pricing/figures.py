@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Figure", "all_figures", "compute", "figure"]
 
 # Where the formulas are defined.
-_MODULES = ("bills", "break_even", "costs", "scaling")
+_MODULES = ("bills", "break_even", "costs", "job_costs", "scaling")
 
 _Formula = TypeVar("_Formula", bound="Callable[..., Decimal | None]")
 

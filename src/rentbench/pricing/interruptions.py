@@ -85,7 +85,7 @@ def expected_hours(job: InterruptibleJob) -> float:
     interval, save = job.interval_seconds / _SECONDS, job.save_seconds / _SECONDS
     whole = math.floor(work / interval * (1 + 1e-12))  # 0.3 ÷ 0.1 is three whole intervals
     rest = max(0.0, work - whole * interval)
-    hours = whole * _interval_hours(job, interval + save)
+    hours = whole * _interval_hours(job, interval + save) if whole else 0.0  # 0 × infinity is no number
     if rest > 1e-9 * interval:
         hours += _interval_hours(job, rest + save)
     return hours

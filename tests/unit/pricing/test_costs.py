@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rentbench.core.errors import UsageError
-from rentbench.pricing import bills, break_even, costs, scaling
+from rentbench.pricing import bills, break_even, costs, job_costs, scaling
 from rentbench.pricing.figures import Figure, all_figures, compute
 from rentbench.pricing.numbers import exact, rounded
 
@@ -147,14 +147,17 @@ def test_the_text_is_the_formula(figure: Figure) -> None:
         if word:
             text = next(part for part in text.split(", ") if part.endswith(f" for {word}"))
             text = text.removesuffix(f" for {word}")
-        assert close(evaluated(text, numbers), figure.function(**arguments))
+        value = figure.function(**arguments)
+        assert value is not None
+        assert abs(evaluated(text, numbers) / value - 1) < (Decimal("1e-12") if "(" in text else CLOSE)
 
 
 def evaluated(text: str, numbers: dict[str, Decimal]) -> Decimal:
-    """Compute a formula's text: names, numbers, the four operations, brackets and `ceil`."""
+    """Compute a formula's text: names, numbers, the four operations, brackets, `ceil`, `exp` and `sqrt`."""
     text = text.translate(str.maketrans("×÷−", "*/-"))
     text = re.sub(r"(?<![\w.])(\d[\de.]*)", r"Decimal('\1')", text)
-    return Decimal(eval(text, {"Decimal": Decimal, "ceil": ceil, "__builtins__": {}}, dict(numbers)))
+    functions = {"Decimal": Decimal, "ceil": ceil, "exp": Decimal.exp, "sqrt": Decimal.sqrt}
+    return Decimal(eval(text, functions | {"__builtins__": {}}, dict(numbers)))
 
 
 @pytest.mark.parametrize("figure", all_figures().values(), ids=lambda figure: figure.name)
@@ -207,3 +210,28 @@ def test_more_gpus_than_the_machine_has() -> None:
 def test_one_rank_sends_nothing() -> None:
     with pytest.raises(UsageError, match="ranks is 1"):
         scaling.bus_bandwidth_gb_s(algorithm_bandwidth_gb_s=1, ranks=1)
+
+
+def test_an_interrupted_job_costs_more_and_best_saves_are_best() -> None:
+    job = {"work_hours": 100, "save_seconds": 20, "restart_seconds": 300, "interruptions_per_hour": 0.1}
+    best = job_costs.best_checkpoint_seconds(save_seconds=20, interruptions_per_hour=0.1)
+    assert 1150 < best < 1250
+
+    def cost(interval: Decimal) -> Decimal:
+        return job_costs.interruptible_cost_usd(**job, interval_seconds=interval, usd_per_hour=1)
+
+    assert 100 < cost(best) < 110
+    assert cost(best) < min(cost(best / 2), cost(best * 2))
+    assert job_costs.on_demand_cost_usd(work_hours=100, usd_per_hour="2.5") == 250  # type: ignore[arg-type]
+
+
+def test_a_job_that_never_ends_is_told() -> None:
+    with pytest.raises(UsageError, match="cannot be expected to end"):
+        job_costs.interruptible_cost_usd(
+            work_hours=10,
+            interval_seconds=10**7,
+            save_seconds=1,
+            restart_seconds=1,
+            interruptions_per_hour=100,
+            usd_per_hour=1,
+        )
