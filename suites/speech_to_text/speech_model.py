@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["ARCHITECTURES", "Architecture", "build_random_model", "load_model"]
+__all__ = ["ARCHITECTURES", "Architecture", "build_random_model", "load_model", "whisper_config"]
 
 # Whisper's vocabulary since large-v3: text, then special tokens in this order, then times in steps of 0.02 s.
 _TEXT_TOKENS = 50257
@@ -93,6 +93,25 @@ def load_model(folder: Path, *, device: str, compute_type: str) -> WhisperModel:
     return WhisperModel(str(folder), device=device, compute_type=compute_type, local_files_only=True)
 
 
+def whisper_config(sizes: Architecture) -> WhisperConfig:
+    """Return transformers' configuration of an architecture, with large-v3's vocabulary."""
+    return WhisperConfig(
+        vocab_size=_VOCABULARY,
+        num_mel_bins=sizes.mel_bands,
+        encoder_layers=sizes.encoder_layers,
+        encoder_attention_heads=sizes.heads,
+        decoder_layers=sizes.decoder_layers,
+        decoder_attention_heads=sizes.heads,
+        encoder_ffn_dim=sizes.feed_forward,
+        decoder_ffn_dim=sizes.feed_forward,
+        d_model=sizes.width,
+        bos_token_id=_TEXT_TOKENS,
+        eos_token_id=_TEXT_TOKENS,
+        pad_token_id=_TEXT_TOKENS,
+        decoder_start_token_id=_TEXT_TOKENS + 1,
+    )
+
+
 class _RandomWhisper(Converter):  # type: ignore[misc]  # ctranslate2 is not there when types are checked
     """CTranslate2's own converter of Whisper, given a model that never lay on a disk."""
 
@@ -102,29 +121,13 @@ class _RandomWhisper(Converter):  # type: ignore[misc]  # ctranslate2 is not the
 
     def _load(self) -> Any:  # noqa: ANN401
         sizes = self._architecture
-        text_end = _TEXT_TOKENS
         torch.manual_seed(self._seed)
-        config = WhisperConfig(
-            vocab_size=_VOCABULARY,
-            num_mel_bins=sizes.mel_bands,
-            encoder_layers=sizes.encoder_layers,
-            encoder_attention_heads=sizes.heads,
-            decoder_layers=sizes.decoder_layers,
-            decoder_attention_heads=sizes.heads,
-            encoder_ffn_dim=sizes.feed_forward,
-            decoder_ffn_dim=sizes.feed_forward,
-            d_model=sizes.width,
-            bos_token_id=text_end,
-            eos_token_id=text_end,
-            pad_token_id=text_end,
-            decoder_start_token_id=text_end + 1,
-        )
-        model = WhisperForConditionalGeneration(config).eval()
+        model = WhisperForConditionalGeneration(whisper_config(sizes)).eval()
         with torch.no_grad():
-            model.model.decoder.embed_tokens.weight[text_end:] = 0
+            model.model.decoder.embed_tokens.weight[_TEXT_TOKENS:] = 0
             specification = WhisperLoader().get_model_spec(model)
         specification.register_vocabulary(_vocabulary())
-        first_language = text_end + 2
+        first_language = _TEXT_TOKENS + 2
         specification.config.lang_ids = list(range(first_language, first_language + len(LANGUAGES)))
         specification.config.suppress_ids = []
         specification.config.suppress_ids_begin = []

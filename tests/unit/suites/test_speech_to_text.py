@@ -15,10 +15,12 @@ pytest.importorskip("jiwer")
 
 import speech_audio
 import speech_model
+import torch
 from faster_whisper import BatchedInferencePipeline
 from faster_whisper.tokenizer import Tokenizer
 from speech_passes import Decoding, transcribe, word_error_rate
 from speech_sentences import SENTENCES
+from transformers import WhisperForConditionalGeneration
 
 from rentbench.core.errors import DependencyMissingError, ErrorKind, UsageError
 from rentbench.harness.context import CaseFailed, CaseSkipped
@@ -115,6 +117,13 @@ def test_unusable_recordings_are_named(tmp_path: Path, fault: str) -> None:
         (folder / "a.wav").write_bytes(b"not a recording")
     with pytest.raises(UsageError, match=r"no recordings|a\.wav"):
         speech_audio.read_folder(folder)
+
+
+def test_the_architecture_is_that_of_large_v3_turbo() -> None:
+    with torch.device("meta"):
+        config = speech_model.whisper_config(speech_model.ARCHITECTURES["large-v3-turbo"])
+        model = WhisperForConditionalGeneration(config)
+    assert sum(one.numel() for one in model.parameters()) == 808_878_080
 
 
 def test_token_ids_are_those_of_whisper(pipeline: Any) -> None:
