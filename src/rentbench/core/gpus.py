@@ -19,7 +19,16 @@ from rentbench.core.ids import slug
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["CanonicalGpu", "Identified", "all_gpus", "canonical", "gpu_by_key", "gpu_folder", "identify"]
+__all__ = [
+    "CanonicalGpu",
+    "Identified",
+    "all_gpus",
+    "canonical",
+    "gpu_by_key",
+    "gpu_folder",
+    "gpus_of_machine",
+    "identify",
+]
 
 # What is read or told, against the nominal size: a GiB is 7.4 % more than a GB, and drivers reserve some. The
 # sizes that lie closest together, 10 and 12 GB, are told apart.
@@ -86,7 +95,7 @@ class _Table:
     gpus: Mapping[str, CanonicalGpu]
     by_driver_name: Mapping[str, Sequence[CanonicalGpu]]
     by_model: Mapping[str, Sequence[CanonicalGpu]]
-    machines: Sequence[Mapping[str, str]]
+    machines: Sequence[Mapping[str, Any]]
     not_listed: Mapping[str, str]
 
 
@@ -164,6 +173,14 @@ def identify(
         return Identified(reason=f"can be {' or '.join(gpu.key for gpu in candidates)}")
     said = [f"{said:g} GB" for said in (memory_gb or named_gb,) if said] + [form_factor or ""]
     return Identified(reason=f"the table has {model} otherwise, not with {' '.join(said).strip()}")
+
+
+def gpus_of_machine(provider: str, offer: str) -> int | None:
+    """Return how many GPUs a machine type has; None where the table does not say, as it mostly does not."""
+    for machine in _table().machines:
+        if "gpus" in machine and machine["provider"] == provider and fnmatchcase(offer, machine["offer"]):
+            return int(machine["gpus"])
+    return None
 
 
 def _keys_of_machine(provider: str | None, offer: str) -> set[str]:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rentbench.core.errors import UsageError
+from rentbench.core.gpus import gpus_of_machine
 from rentbench.core.ids import slug
 from rentbench.pricing.numbers import exact, rounded
 from rentbench.pricing.offers import Offer, Per, Stock, Tier, Tokens
@@ -87,7 +88,7 @@ class Listing:
         per: Per = "machine-hour",
         currency: str = "USD",
         stock: Stock = Stock.NOT_TOLD,
-    ) -> None:
+    ) -> bool:
         """Add a machine type, or count why it is none.
 
         Args:
@@ -102,36 +103,42 @@ class Listing:
             per: What the source's amount is for.
             currency: ISO 4217.
             stock: Whether it can be had.
+
+        Returns:
+            Whether it is a machine with GPUs.
         """
         try:
             count, price = gpus_of(gpu_count), self._price(amount)
         except UsageError as error:
             self.refuse(error.message, offer)
-            return
+            return False
         name, card = _text(offer), _text(gpu_name)
-        if name is None:
-            self.refuse("the machine type has no name", "(no name)")
-        elif count is None:
-            self.refuse("the machine has no GPU", offer)
-        elif card is None:
-            self.refuse("the GPU has no name", offer)
-        elif price is not None or tier != "spot":
-            memory = gpu_memory_gb if gpu_memory_gb and 0.5 <= gpu_memory_gb <= 10_000 else None
-            self._keep(
-                Offer(
-                    provider=provider_name(provider),
-                    offer=name,
-                    region=_text(region),
-                    tier=tier,
-                    amount=price,
-                    currency=currency,
-                    per=per,
-                    gpu_count=count,
-                    gpu_name=card,
-                    gpu_memory_gb=memory,
-                    stock=stock,
-                )
+        if name is None or card is None or count is None:
+            lacking = "machine has no GPU" if count is None else "machine type or its GPU has no name"
+            self.refuse(f"the {lacking}", offer)
+            return False
+        right = gpus_of_machine(provider_name(provider), name)
+        if right not in (None, count):
+            self.refuse(f"lists {count} GPUs of a machine with {right}", offer)
+            return False
+        if price is None and tier == "spot":
+            return True
+        self._keep(
+            Offer(
+                provider=provider_name(provider),
+                offer=name,
+                region=_text(region),
+                tier=tier,
+                amount=price,
+                currency=currency,
+                per=per,
+                gpu_count=count,
+                gpu_name=card,
+                gpu_memory_gb=gpu_memory_gb if gpu_memory_gb and 0.5 <= gpu_memory_gb <= 10_000 else None,
+                stock=stock,
             )
+        )
+        return True
 
     def add_model(
         self, *, provider: str, model: str, tokens: Tokens, amount: object, currency: str = "USD"

@@ -1,19 +1,27 @@
 """Sources that are files: SkyPilot's catalogues, gpuhunt's catalogues, one's own prices."""
 
+import io
 import os
 import shutil
+import sys
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from rentbench.core.errors import InvalidDocumentError, RentbenchError, UnusableInputError
+from rentbench.core.errors import (
+    DependencyMissingError,
+    InvalidDocumentError,
+    RentbenchError,
+    UnusableInputError,
+)
 from rentbench.pricing.offers import Offer
 from rentbench.pricing.snapshots import Snapshot
 from rentbench.pricing.sources.contracts import ContractsSource
 from rentbench.pricing.sources.gpuhunt_catalogs import GpuhuntSource
 from rentbench.pricing.sources.skypilot import SkypilotSource
-from support.price_server import PriceServer
+from support.price_server import Fault, PriceServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "prices"
 
@@ -80,8 +88,10 @@ def test_blank_and_zero_are_no_price(skypilot: dict[str, Snapshot]) -> None:
     assert found(azure, "Standard_NC40ads_H100_v5").amount is None
     assert found(azure, "Standard_NC40ads_H100_v5").usd_per_gpu_hour is None
     assert len(azure.spot_above_on_demand()) == 1  # 0.49 against 0.44
-    (refused,) = azure.refused
-    assert (refused.reason, refused.count) == ("the machine has no GPU", 1)
+    assert {(refused.reason, refused.count) for refused in azure.refused} == {
+        ("the machine has no GPU", 1),
+        ("lists 12 GPUs of a machine with 8", 1),
+    }
     assert set(gpu_keys(azure).values()) == {"h100-sxm-80gb", "h100-nvl-94gb", "a100-pcie-80gb"}
 
 
@@ -125,6 +135,29 @@ def test_gpuhunts_catalogues(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [offer.gpu_count for offer in runpod.offers] == [1, 1, 2]
     (error,) = (one for one in read if isinstance(one, RentbenchError))
     assert "gpuhunt cannot read gcp" in error.message
+
+
+def test_gpuhunts_published_catalogues(server: PriceServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUHUNT_CATALOG_DIR", raising=False)
+    monkeypatch.setenv("GPUHUNT_CATALOG_URL", f"{server.url}/v3")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(FIXTURES / "gpuhunt" / "aws.csv", "aws.csv")
+    server.faults["/v3/aws/version"] = [Fault(body=b"20261130-7")]
+    server.faults["/v3/aws/20261130-7/catalog.zip"] = [Fault(body=packed.getvalue())]
+    (aws,) = GpuhuntSource(providers=("aws",)).read()
+    assert isinstance(aws, Snapshot)
+    assert (aws.source_version, aws.retrieved_at) == ("20261130-7", "2026-11-30T00:00:00Z")
+    assert len(aws.offers) == 4
+    assert [path for _, path, _ in server.asked] == ["/v3/aws/version", "/v3/aws/20261130-7/catalog.zip"]
+
+
+def test_without_gpuhunt_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+    monkeypatch.delitem(sys.modules, "gpuhunt._internal.catalog", raising=False)
+    with pytest.raises(DependencyMissingError) as raised:
+        list(GpuhuntSource().read())
+    assert "rentbench[prices]" in str(raised.value.hint)
 
 
 def test_gpuhunt_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,9 +98,7 @@ def read_catalogue(text: str, *, cloud: str, version: str | None, retrieved_at: 
         name, memory_gb = _gpu(row, cloud)
         tiers: tuple[tuple[Tier, str], ...] = (("on-demand", row["Price"]), ("spot", row["SpotPrice"]))
         for tier, amount in tiers:
-            if tier == "spot" and not row["AcceleratorCount"]:
-                continue  # told once is enough
-            listing.add_machine(
+            is_machine = listing.add_machine(
                 provider=cloud,
                 offer=offer,
                 region=row["Region"],
@@ -110,6 +108,8 @@ def read_catalogue(text: str, *, cloud: str, version: str | None, retrieved_at: 
                 gpu_name=name,
                 gpu_memory_gb=memory_gb,
             )
+            if not is_machine:
+                break  # told once is enough
     return listing.snapshot()
 
 
