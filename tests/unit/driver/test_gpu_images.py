@@ -92,10 +92,9 @@ def test_finetune_is_held_to_the_releases_of_the_published_tables() -> None:
     assert versions["nvidia-cuda-runtime-cu12"].startswith("12.8.")
 
 
-def test_speech_has_the_libraries_that_ctranslate2_loads_by_name() -> None:
+def test_speech_has_the_cublas_that_ctranslate2_loads_by_name() -> None:
     versions = locked("speech")
     assert versions["nvidia-cublas-cu12"].startswith("12.")
-    assert versions["nvidia-cudnn-cu12"].startswith("9.")
     assert versions["torch"] == locked("embeddings")["torch"]
     assert " espeak-ng " in (IMAGES["speech"].folder / "Dockerfile").read_text()
 
