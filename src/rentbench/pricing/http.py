@@ -93,7 +93,7 @@ def _get(url: str, name: str, headers: dict[str, str]) -> object:
         _refuse(response, content, name)
     try:
         return json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = response.headers.get("content-type", "no content type")
         msg = f"{name} answered with {kind.partition(';')[0]} that is no JSON"
         raise SourceError(msg, hint="the service may be down, or a proxy may have answered") from error
@@ -126,7 +126,7 @@ def _message(content: bytes) -> str:
     """Return what an error's body says: providers use four shapes."""
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     for key in ("error", "message", "detail", "title"):
         said = body.get(key) if isinstance(body, dict) else None

@@ -197,8 +197,10 @@ def _read(path: Path, previous: Day | None) -> Day:
         refused = tuple(Refused(**one) for one in header["refused"])
         retrieved_at, version = header["retrieved_at"], header["source_version"]
         parse_time(retrieved_at)
-    except (ValueError, KeyError, TypeError) as error:
-        _refuse(path, f"is no snapshot of prices: {error}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        _refuse(path, f"is no snapshot of prices: {error!r}")
+    except UnusableInputError as error:
+        _refuse(path, f"is no snapshot of prices: {error.message}")
     if continued:
         if previous is None or continued["sha256"] != previous.sha256:
             _refuse(path, f"continues {continued['file']}, which is missing or was changed")

@@ -109,6 +109,17 @@ def test_models_of_runcrate(answering: PriceServer) -> None:
     assert sum(one.count for one in models.refused) == 2
 
 
+@pytest.mark.parametrize("own", [None, {"data": [{"id": "qwen"}]}, {"data": "?"}])
+def test_models_come_from_the_website_where_their_api_has_no_prices(
+    own: object, answering: PriceServer
+) -> None:
+    answering.answers["/api/models/catalog"] = [{"id": "qwen", "pricing": {"input": 0.05}}]
+    answering.answers["/v1/models"] = own
+    _, models = runcrate(answering)
+    assert isinstance(models, Snapshot)
+    assert [offer.amount for offer in models.offers] == [Decimal("0.05")]
+
+
 def test_runcrate_without_a_key_reads_what_is_public(server: PriceServer) -> None:
     server.answers["/api/gpu-pricing"] = [
         {"gpu_type": "RTX A4000", "region": "us", "hourly_rate": "1.04"},
@@ -134,6 +145,7 @@ def test_runcrate_without_a_key_reads_what_is_public(server: PriceServer) -> Non
         (Fault(body=b"<html>", headers={"content-type": "text/html; x"}), "html that is no JSON", 1),
         (Fault(body=b'{"data": 5}'), "form that is not known", 1),
         (Fault(body=b"[1]"), "form that is not known", 1),
+        (Fault(body=b"[" * 100_000), "that is no JSON", 1),
         (Fault(body=b"{", cut=True), "cannot be reached", 4),
         (Fault(status=302, headers={"location": "http://127.0.0.1:9/"}), "answered 302", 1),
     ],

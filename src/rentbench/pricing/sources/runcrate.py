@@ -1,9 +1,8 @@
 """Runcrate: machine types, and API models per million tokens.
 
-The service documents `GET /api/v1/instances/types`. `/api/gpu-pricing`, which needs no key, and `GET
-/v1/models` are named by its own posts without their form: their rows are read under the documented names,
-and what has others is refused with its reason, not guessed. Nothing here has run against the live
-service.
+The service documents `GET /api/v1/instances/types`. `/api/gpu-pricing`, which needs no key, `GET /v1/models`
+and `/api/models/catalog` are named without their form: their rows are read under the documented names, and
+what has others is refused with its reason, not guessed. Nothing here has run against the live service.
 """
 
 from __future__ import annotations
@@ -86,7 +85,18 @@ class RuncrateSource:
         return listing.snapshot()
 
     def _models(self) -> Snapshot:
-        rows = self._rows(f"{self.models_url}/v1/models", "Runcrate's models")
+        """Read the models' prices: from their own API, else from the list that the website shows."""
+        try:
+            listed = self._priced_models(f"{self.models_url}/v1/models")
+        except RentbenchError as error:
+            try:
+                return self._priced_models(f"{self.api_url}/api/models/catalog")
+            except RentbenchError:
+                raise error from None
+        return listed if listed.offers else self._priced_models(f"{self.api_url}/api/models/catalog")
+
+    def _priced_models(self, url: str) -> Snapshot:
+        rows = self._rows(url, "Runcrate's models")
         listing = Listing(source="runcrate-models", source_version=None, retrieved_at=self.now())
         for row in rows:
             model, pricing = str(row.get("id") or ""), row.get("pricing")
