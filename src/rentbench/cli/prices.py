@@ -75,6 +75,10 @@ def update_prices(
     if as_json:
         print_json({"outcomes": [outcome_data(outcome) for outcome in outcomes], "newest": newest})
     elif good < len(outcomes):
+        # A hint for all: without a network every source has the same one.
+        for hint in dict.fromkeys(outcome.error.hint for outcome in outcomes if outcome.error):
+            if hint:
+                print_line(f"hint: {hint}", error=True)
         ages = [f"{name} {age(moment)}" for name, moment in sorted(newest.items())]
         print_line(f"kept so far: {listing(ages, limit=40) or 'nothing'}", error=True)
     raise typer.Exit(ExitCode.OK if good == len(outcomes) else ExitCode.PARTIAL if good else ExitCode.FAILED)

@@ -96,8 +96,6 @@ def print_outcome(outcome: Outcome) -> None:
     """Print what became of a source: what was kept, what was no offer, what is not sure, what is odd."""
     if outcome.error is not None:
         print_line(f"{outcome.source}: {outcome.error.message}", style="red", error=True)
-        if outcome.error.hint:
-            print_line(f"  hint: {outcome.error.hint}", error=True)
         return
     if outcome.snapshot is not None:
         _print_snapshot(outcome.snapshot, outcome.result)

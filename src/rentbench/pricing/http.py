@@ -16,7 +16,9 @@ from rentbench.core.errors import RentbenchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["SourceError", "get_json"]
+__all__ = ["CHECK_NETWORK", "SourceError", "get_json"]
+
+CHECK_NETWORK = "check the network; the prices that were read before stay, with their age"
 
 _TIMEOUT = httpx.Timeout(30, connect=10)
 _ATTEMPTS = 4
@@ -52,7 +54,7 @@ def get_json(
 ) -> object:
     """Return what a GET of a URL answers, as JSON.
 
-    An answer that says "later" (429, 502, 503, 504) and a broken connection are tried again, at most
+    An answer that says "later" (429, 502, 503, 504) and a connection that breaks are tried again, at most
     three times, after the time that the answer asks for, at most a minute, else after 1, 2 and 4 s.
 
     Args:
@@ -83,9 +85,9 @@ def _get(url: str, name: str, headers: dict[str, str]) -> object:
         with httpx.stream("GET", url, headers=headers, timeout=_TIMEOUT, follow_redirects=False) as response:
             content = _content(response, name)
     except httpx.TransportError as error:
-        msg = f"{name} cannot be reached: {error or type(error).__name__}"
-        hint = "check the network; the prices that were read before stay, with their age"
-        raise _BusyError(SourceError(msg, hint=hint)) from error
+        told = SourceError(f"{name} cannot be reached: {error or type(error).__name__}", hint=CHECK_NETWORK)
+        # Without a network nobody wants to wait; what broke in the middle may work the next time.
+        raise (told if isinstance(error, httpx.ConnectError) else _BusyError(told)) from error
     except httpx.InvalidURL as error:
         msg = f"{name} has no valid address: {error}"
         raise SourceError(msg) from error

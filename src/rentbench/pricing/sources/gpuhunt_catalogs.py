@@ -1,4 +1,4 @@
-"""gpuhunt: published catalogues of nine providers, and six providers that answer without a key.
+"""gpuhunt: published catalogues of nine providers, and four providers that answer without a key.
 
 gpuhunt's prices are for the whole machine, in USD. What it calls a GPU lacks the form factor for some
 providers; the machine type's name has it for others. Each provider is a source of its own, so that one
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rentbench.core.errors import DependencyMissingError, RentbenchError
 from rentbench.core.ids import utc_now
-from rentbench.pricing.http import SourceError
+from rentbench.pricing.http import CHECK_NETWORK, SourceError
 from rentbench.pricing.listings import Listing, provider_name
 from rentbench.pricing.offers import Stock
 
@@ -36,10 +36,8 @@ __all__ = ["OFFLINE", "ONLINE", "GpuhuntSource"]
 OFFLINE = ("aws", "azure", "cloudrift", "gcp", "lambdalabs", "nebius", "oci", "runpod", "verda")
 # Those that can be asked without a key, by the class that asks.
 ONLINE = {
-    "crusoe": "CrusoeProvider",
     "daytona": "DaytonaProvider",
     "lium": "LiumProvider",
-    "seeweb": "SeewebProvider",
     "vastai": "VastAIProvider",
     "vultr": "VultrProvider",
 }
@@ -85,8 +83,7 @@ class GpuhuntSource:
                     yield self._read(catalogs, provider)
             # Each provider's code raises what it likes, requests' errors and KeyError among them.
             except Exception as error:  # noqa: BLE001
-                msg = f"gpuhunt cannot read {provider}: {str(error) or type(error).__name__}"
-                yield SourceError(msg, hint="check the network; the prices that were read before stay")
+                yield _told(error, provider)
 
     def _read(self, catalogs: ModuleType, provider: str) -> Snapshot:
         state: str | None = None
@@ -132,6 +129,14 @@ class GpuhuntSource:
         loaded: _Published = fetcher._load_provider(base_url, provider, None)
         day = re.match(r"(\d{4})(\d\d)(\d\d)", loaded.version)
         return loaded, f"{'-'.join(day.groups())}T00:00:00Z" if day else self.now()
+
+
+def _told(error: Exception, provider: str) -> SourceError:
+    """Return a provider's failure in our words: urllib's and requests' own are long, and all are OSErrors."""
+    answered = getattr(error, "code", None) is not None or getattr(error, "response", None) is not None
+    if isinstance(error, OSError) and not answered and not isinstance(error, FileNotFoundError):
+        return SourceError(f"{provider} cannot be reached", hint=CHECK_NETWORK)
+    return SourceError(f"{provider} cannot be read: {str(error) or type(error).__name__}")
 
 
 @contextmanager
