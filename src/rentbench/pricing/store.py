@@ -1,18 +1,16 @@
 """Where snapshots are kept: one file each, never changed, small enough for years of them, quick to load.
 
-A source's snapshots lie in a folder of its name, in chains. From day to day few offers come and go, and
-some prices move: a file holds the offers that the file before it did not have, then one price and one
-state for each
-offer since the chain began. Layout, inside gzip:
+A source's snapshots lie in a folder of its name, in chains. From day to day few offers come and go, and some
+prices move: a file holds the offers that the file before it did not have, then one price and one state for
+each offer since the chain began. Layout, inside gzip:
 
     one line of JSON     what was read, which file it continues, the offers that are new
     8 bytes an offer     price in millionths of the currency, little-endian, 0 for none; XOR the file before
     1 byte an offer      0 not listed any more, 1 in stock, 2 out of stock, 3 not told; XOR the file before
 
-XOR leaves zeros where nothing changed, which compress to nothing. The first file of a chain is `….full.…`
-and stands alone. A chain ends after a hundred files, when most of its offers are gone, and at a file that
-cannot be
-read: a fault costs no more than the rest of its chain.
+XOR leaves zeros where nothing changed, which compress to nothing. The first file of a chain is `….full.…` and
+stands alone. A chain ends after a hundred files, when most of its offers are gone, and at a file that cannot
+be read: a fault costs no more than the rest of its chain.
 """
 
 from __future__ import annotations
@@ -188,7 +186,8 @@ def _read(path: Path, previous: Day | None) -> Day:
         header = json.loads(line)
         if header["format"] != _FORMAT:
             _refuse(path, f"has format {header['format']}, which this rentbench does not know")
-        continued = header["continues"]
+        continues = header["continues"]
+        continued = (continues["file"], continues["sha256"]) if continues is not None else None
         added = list(zip(*(header["new"][name] for name in COLUMNS), strict=True))
         for name, allowed in COLUMNS.items():
             held = set(header["new"][name])
@@ -202,8 +201,8 @@ def _read(path: Path, previous: Day | None) -> Day:
     except UnusableInputError as error:
         _refuse(path, f"is no snapshot of prices: {error.message}")
     if continued:
-        if previous is None or continued["sha256"] != previous.sha256:
-            _refuse(path, f"continues {continued['file']}, which is missing or was changed")
+        if previous is None or continued[1] != previous.sha256:
+            _refuse(path, f"continues {continued[0]}, which is missing or was changed")
         chain = previous.chain
     else:
         previous, chain = None, Chain()
@@ -214,8 +213,8 @@ def _read(path: Path, previous: Day | None) -> Day:
     if previous:
         amounts = _xor(amounts, _little_endian(previous.amounts))
         states = _xor(states, previous.states)
-    if states and max(states) >= len(STATES):
-        _refuse(path, "has a state that does not exist")
+    if max(states, default=0) >= len(STATES) or max(amounts[7::8], default=0) >= 0x80:  # the sign
+        _refuse(path, "has a state or a price that cannot be")
     # Only now, since nothing is wrong with it: what a file adds stays.
     chain.rows += added
     return Day(

@@ -136,6 +136,9 @@ def test_a_broken_file_costs_the_rest_of_its_chain(tmp_path: Path) -> None:
         (b'"provider":["acme"]', b'"provider":[["acme"]]', "no snapshot|no provider"),
         (b'"retrieved_at":"2026-01-01', b'"retrieved_at":"2026-31-01', "no snapshot|no real moment"),
         (b'"new":', b'"old":', "no snapshot"),
+        (b'"continues":null', b'"continues":"x"', "no snapshot"),
+        (b"\x00\x01", b"\x80\x01", "cannot be"),
+        (b"\x00\x01", b"\x00\x07", "cannot be"),
         (b"\n", b"\n\x00", "cut off or too long"),
     ],
 )
