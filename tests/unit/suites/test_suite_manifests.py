@@ -19,6 +19,7 @@ FOLDERS = (
     "embeddings_passages",
     "speech_to_text",
     "image_generation",
+    "llm_serving",
 )
 
 
