@@ -41,6 +41,7 @@ _NOISE = {
     "edition", "hbm2", "hbm2e", "hbm3", "hbm3e",
 }  # fmt: skip
 _MEMORY = re.compile(r"(\d+) ?gb?")
+_GLUED = re.compile(r"(.+?)(sxm|pcie|nvl)\d?")
 _FORM_FACTOR = re.compile(r"(sxm|pcie|nvl)\d?")
 
 
@@ -232,9 +233,9 @@ def _parts(name: str) -> tuple[str, float | None, str | None]:
         elif word not in _NOISE:
             model.append(word)
     folded = "".join(model)
-    # One word in some catalogues: H100NVL, H200NVL.
-    if folded.endswith("nvl"):
-        folded, form_factor = folded.removesuffix("nvl"), "nvl"
+    # One word in some catalogues: H100NVL, A800PCIE.
+    if glued := _GLUED.fullmatch(folded):
+        folded, form_factor = glued[1], glued[2]
     return folded, memory, form_factor
 
 

@@ -94,6 +94,9 @@ def test_names_of_gpuhunt() -> None:
         ("RTX_4070S_Ti", 17, None, None, "rtx-4070-ti-super-16gb"),
         ("RTX_3060_Ti", 8.6, None, None, "rtx-3060-ti-8gb"),
         ("B200 (180 GB SXM6)", None, None, None, "b200-sxm-180gb"),
+        ("H100NVL", 94, None, None, "h100-nvl-94gb"),
+        ("A800PCIE", 80, None, None, "a800-pcie-80gb"),
+        ("H100SXM5", 80, None, None, "h100-sxm-80gb"),
         ("Tesla_V100", 17.2, "gcp", "n1-standard-8", "v100-sxm-16gb"),
     ],
 )
