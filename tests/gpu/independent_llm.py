@@ -1,9 +1,9 @@
 """The figures of suite llm-serving, taken by code that shares nothing with it: a check from outside.
 
 On a GPU machine with vLLM, `python tests/gpu/independent_llm.py` writes a Qwen2.5-7B config with a tokenizer
-of its own, starts `vllm serve` with random weights and runs the bare `vllm bench serve` at concurrency 1, 8, 32
-and 64, a fresh seed each. It prints one JSON object: output tokens a second by concurrency, completed requests
-and prefix-cache hits.
+of its own, starts `vllm serve` with random weights and runs the bare `vllm bench serve` at concurrency 1, 8,
+32 and 64, a fresh seed each. It prints one JSON object: output tokens a second by concurrency, completed
+requests and prefix-cache hits.
 
 For both on one server: `--write-model DIR` (and no more), `vllm serve DIR … --port 8000` by hand, then this
 with `--base-url http://127.0.0.1:8000 --model DIR`, and the suite with

@@ -5,6 +5,7 @@ One server serves all tests but the last ones, which kill it and see what become
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -219,6 +220,39 @@ def test_the_same_server_as_an_endpoint_through_the_harness(serving: Serving, tm
     assert KEY not in written
     # Where the key goes: into the environment of the client, which puts it into its requests.
     assert json.dumps(run.document["command"]).count("ENDPOINT_KEY") == 1
+
+
+def test_sigterm_to_the_run_leaves_no_server_behind(serving: Serving, tmp_path: Path) -> None:
+    assert serving.server.alive()  # its environment has vLLM on PATH
+    results = f"RENTBENCH_RESULTS={tmp_path / 'results'}"
+    run = subprocess.Popen(
+        command("llm-serving", "--device", "cpu", "--preset", "smoke"),
+        env={**os.environ, "RENTBENCH_ROOT": str(REPOSITORY), "RENTBENCH_RESULTS": str(tmp_path / "results")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until = time.monotonic() + 120
+    while not any("serve" in words for words in processes_with(results).values()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    run.send_signal(signal.SIGTERM)
+    said, _ = run.communicate(timeout=30)
+    ended = collect(tmp_path, run.returncode, said, "")
+    assert ended.code == 3
+    assert ended.document is not None
+    assert ended.document["error"]["kind"] == "interrupted"
+    assert processes_with(results) == {}
+
+
+def processes_with(variable: str) -> dict[int, list[str]]:
+    """Return the command lines of the processes that have this in their environment."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found[int(path.name)] = (path / "cmdline").read_text().split("\0")
+    return found
 
 
 def test_a_server_that_dies_within_a_cell_fails_it_and_the_next_cell_gets_a_new_one(serving: Serving) -> None:
