@@ -53,6 +53,9 @@ def prepare(context: Context) -> None:
         if error.kind == ErrorKind.UNSUPPORTED_PLATFORM and context.device == "cpu":
             context.skip(f"{error.message}; {error.hint}")
         context.fail(error.kind, error.message, error.hint)
+    except ResultError as error:
+        finish(context)
+        context.fail(ErrorKind.WRONG_RESULT, str(error))
     except BaseException:
         finish(context)
         raise
