@@ -13,10 +13,8 @@ from pathlib import Path
 import orjson
 
 from rentbench.core.errors import InvalidDocumentError, RentbenchError, UsageError
-from rentbench.core.manifests import load_suites
 from rentbench.core.resources import resource
-from rentbench.report.load import load
-from rentbench.report.site import build_time, make_site
+from rentbench.report.site import build_time, read_site
 
 # Material for MkDocs prints an appeal at import unless this is set before.
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
@@ -72,7 +70,7 @@ def build(results: Path, output: Path, *, strict: bool = False, now: str | None 
     """
     output = output.absolute()  # mkdocs takes relative folders from where mkdocs.yml lies
     _check_output(output)
-    site = make_site(load(results), load_suites(), build_time(now))
+    site = read_site(results, build_time(now))
     rejected = site.collection.rejected
     if strict and rejected:
         listed = "\n".join(f"{item.path}: {item.reason}" for item in rejected)

@@ -58,13 +58,17 @@ class Published:
 
 
 def write_data(site: Site, folder: Path) -> None:
-    """Write `index.json`, `results.json`, `results.csv` and one file a suite below `folder`."""
+    """Write the index, all results, one file a suite, and the documents from elsewhere below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "suites").mkdir(exist_ok=True)
     _write_json(folder / "index.json", index(site))
     rows = [row for result in site.collection.results for row in figure_rows(result)]
     _write_json(folder / "results.json", {"format": FORMAT, "rows": rows})
     (folder / "results.csv").write_text(_csv(rows), encoding="utf-8", newline="")
+    if site.references:
+        (folder / "published").mkdir(exist_ok=True)
+    for reference in site.references:
+        (folder / "published" / f"{reference.id}.json").write_bytes(reference.raw)
     for name in site.suites:
         of_suite = [row for row in rows if row["suite"] == name]
         _write_json(folder / "suites" / f"{name}.json", {"format": FORMAT, "suite": name, "rows": of_suite})
@@ -155,6 +159,15 @@ def index(site: Site) -> dict[str, Any]:
                 "run": f"data/results/{result.id}/{run}" if (run := result.sources.run) else None,
             }
             for result in site.collection.results
+        ],
+        "published": [
+            {
+                "id": reference.id,
+                "label": reference.document["label"],
+                "suite": reference.suite,
+                "document": f"data/published/{reference.id}.json",
+            }
+            for reference in site.references
         ],
         "left_out": [{"path": item.path, "reason": item.reason} for item in site.collection.rejected],
     }

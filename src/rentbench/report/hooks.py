@@ -16,14 +16,13 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 from rentbench.core.errors import UnusableInputError
 from rentbench.core.ids import parse_time
-from rentbench.core.manifests import load_suites
 from rentbench.report.draw import ChartCache
 from rentbench.report.export import write_data, write_result_files
 from rentbench.report.format import moment
-from rentbench.report.load import load, read_again
+from rentbench.report.load import read_again
 from rentbench.report.pages import navigation, pages
 from rentbench.report.result_page import CONTENT_MARK, SHELL_PAGE, TITLE_MARK, Shell, result_html
-from rentbench.report.site import Site, build_time, make_site
+from rentbench.report.site import Site, build_time, read_site
 from rentbench.report.templating import environment
 
 if TYPE_CHECKING:
@@ -112,4 +111,4 @@ class SiteHooks:
 
 def _site(settings: dict[str, Any], folder: Path) -> Site:
     results = folder / (settings.get("results") or "results")
-    return make_site(load(results), load_suites(), build_time(settings.get("now") or None))
+    return read_site(results, build_time(settings.get("now") or None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rentbench.report.readme import method
+from rentbench.report.references import reference_table
 from rentbench.report.site import CATEGORIES, Site, Suite
 from rentbench.report.views import suite_view
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rentbench.report.draw import ChartCache
     from rentbench.report.model import Result
+    from rentbench.report.references import Reference, ReferenceTable
 
 __all__ = ["navigation", "pages"]
 
@@ -39,6 +41,14 @@ def pages(site: Site, templates: Environment, cache: ChartCache) -> dict[str, st
         made[f"categories/{key}.md"] = _render(
             templates, "category.md.j2", site, title=title, text=text, suites=suites, root="../"
         )
+    if site.references:
+        made["published.md"] = _render(
+            templates,
+            "published.md.j2",
+            site,
+            references=[_referenced(site, reference) for reference in site.references],
+            root="",
+        )
     for name, suite in site.suites.items():
         view = suite_view(suite, cache)
         made[f"suites/{name}.md"] = _render(
@@ -50,6 +60,7 @@ def pages(site: Site, templates: Environment, cache: ChartCache) -> dict[str, st
             manifest=suite.manifest,
             category=CATEGORIES[suite.manifest.category][0],
             method=method(suite.manifest.folder),
+            references=[_referenced(site, reference) for reference in suite.references],
             root="../",
         )
     return made
@@ -63,6 +74,7 @@ def navigation(site: Site) -> list[Any]:
         benchmarks.append({CATEGORIES[key][0]: [f"categories/{key}.md", *entries]})
     return [
         {"Benchmarks": benchmarks},
+        *([{"Published elsewhere": "published.md"}] if site.references else []),
         {"Method": "method.md"},
         {"Data": "data.md"},
         {"Contribute": "contribute.md"},
@@ -93,6 +105,11 @@ def _by_category(site: Site) -> dict[str, list[Suite]]:
             # Suites with figures first: a reader came for those.
             found[key] = sorted(suites, key=lambda suite: (suite.leading is None, suite.manifest.title))
     return found
+
+
+def _referenced(site: Site, reference: Reference) -> tuple[Reference, ReferenceTable]:
+    suite = site.suites.get(reference.suite or "")
+    return reference, reference_table(reference, suite.manifest if suite else None)
 
 
 def _render(templates: Environment, name: str, site: Site, **context: object) -> str:

@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING
 
 from rentbench.core.errors import RentbenchError, UsageError
 from rentbench.core.ids import parse_time
+from rentbench.core.manifests import load_suites
 from rentbench.report.compare import Group, group
 from rentbench.report.headline import Standing, ranking
+from rentbench.report.load import load
+from rentbench.report.model import Collection
+from rentbench.report.references import load_references
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from rentbench.core.manifests import SuiteManifest
-    from rentbench.report.model import Collection, Result
+    from rentbench.report.model import Rejected, Result
+    from rentbench.report.references import Reference
 
-__all__ = ["CATEGORIES", "Site", "Suite", "build_time", "make_site"]
+__all__ = ["CATEGORIES", "Site", "Suite", "build_time", "make_site", "read_site"]
 
 CATEGORIES = {
     "training": (
@@ -46,12 +52,14 @@ class Suite:
     Attributes:
         manifest: What it measures.
         results: All of its results, newest first.
+        references: Figures from elsewhere that are of its kind.
         groups: Its results in groups of like with like, the one that speaks for the suite first.
     """
 
     manifest: SuiteManifest
     results: tuple[Result, ...]
     groups: tuple[Group, ...]
+    references: tuple[Reference, ...] = ()
 
     @cached_property
     def leading(self) -> Group | None:
@@ -76,6 +84,7 @@ class Site:
 
     Attributes:
         collection: Results and refused files.
+        references: Figures from elsewhere.
         suites: By name.
         built: The moment of the build, RFC 3339 in UTC.
         version: Of rentbench.
@@ -85,6 +94,7 @@ class Site:
     suites: Mapping[str, Suite]
     built: str
     version: str
+    references: tuple[Reference, ...] = ()
 
     @property
     def strays(self) -> list[Result]:
@@ -92,19 +102,55 @@ class Site:
         return [result for result in self.collection.results if result.suite not in self.suites]
 
 
-def make_site(collection: Collection, manifests: Mapping[str, SuiteManifest], built: str) -> Site:
+def read_site(results: Path, built: str) -> Site:
+    """Return the content of a site made from a folder of results.
+
+    Args:
+        results: The folder; one that is not there is an empty collection.
+        built: See `build_time`.
+    """
+    refused: list[Rejected] = []
+    references = load_references(results, refused)
+    collection = load(results)
+    everything = sorted((*collection.rejected, *refused), key=lambda item: item.path)
+    return make_site(
+        Collection(results=collection.results, rejected=tuple(everything)),
+        load_suites(),
+        built,
+        references=references,
+    )
+
+
+def make_site(
+    collection: Collection,
+    manifests: Mapping[str, SuiteManifest],
+    built: str,
+    references: Sequence[Reference] = (),
+) -> Site:
     """Return the site's content.
 
     Args:
         collection: What was loaded.
         manifests: The installation's suites, by name.
         built: See `build_time`.
+        references: Figures from elsewhere.
     """
     suites = {}
     for name, manifest in manifests.items():
         results = tuple(result for result in collection.results if result.suite == name)
-        suites[name] = Suite(manifest=manifest, results=results, groups=tuple(group(results)))
-    return Site(collection=collection, suites=suites, built=built, version=version("rentbench"))
+        suites[name] = Suite(
+            manifest=manifest,
+            results=results,
+            groups=tuple(group(results)),
+            references=tuple(reference for reference in references if reference.suite == name),
+        )
+    return Site(
+        collection=collection,
+        suites=suites,
+        built=built,
+        version=version("rentbench"),
+        references=tuple(references),
+    )
 
 
 def build_time(asked: str | None = None) -> str:
