@@ -58,8 +58,18 @@ def base(docker_engine: Engine) -> Base:
 
 @pytest.fixture(scope="module")
 def built(docker_engine: Engine) -> BuiltImage:
-    """The CPU image of the files as they are, as `rentbench image build cpu --builder docker` makes it."""
+    """The CPU image of the files as they are: the one that is here already, else as docker builds it."""
     return build_image(docker_engine, CPU, options(builder="docker"), say=print)
+
+
+# First, since the tests below then find its environment, with both builders.
+def test_the_release_builder_gives_the_same_image_id_twice(docker_engine: Engine) -> None:
+    need("buildah")
+    first = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
+    second = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
+    assert second.fresh
+    assert second.image_id == first.image_id
+    assert inspect_image(docker_engine, first.reference).matches_tree
 
 
 def test_a_second_build_has_nothing_to_do(docker_engine: Engine, built: BuiltImage) -> None:
@@ -284,12 +294,3 @@ def test_the_stand_in_base_is_the_same_twice(docker_engine: Engine) -> None:
     first = make_stand_in(docker_engine, CPU, say=print)
     assert make_stand_in(docker_engine, CPU, say=print).image_id == first.image_id
     assert leftovers(docker_engine, first.reference) == []
-
-
-def test_the_release_builder_gives_the_same_image_id_twice(docker_engine: Engine) -> None:
-    need("buildah")
-    first = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
-    second = build_image(docker_engine, CPU, options(builder="buildah", rebuild=True), say=print)
-    assert second.fresh
-    assert second.image_id == first.image_id
-    assert inspect_image(docker_engine, first.reference).matches_tree
