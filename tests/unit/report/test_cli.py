@@ -49,10 +49,19 @@ def test_wrong_usage_is_said_and_changes_nothing(tmp_path, arguments, message):
 def test_serve_builds_serves_and_ends_on_interrupt(tmp_path):
     command = [sys.executable, "-u", "-c", CODE, "report", "serve", "--port", "0"]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background jobs ignore it, and so would the server.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
-        address = process.stdout.readline().split()[1]
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            assert "GPU benchmarks" in answer.read().decode()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        try:
+            address = process.stdout.readline().split()[1]
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert "GPU benchmarks" in answer.read().decode()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
