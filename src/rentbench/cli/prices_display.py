@@ -22,8 +22,10 @@ _NAMES_SHOWN = 20
 
 
 def age(moment: str) -> str:
-    """Return a moment with how many days ago it was, where that is more than one."""
+    """Return a moment with how many days ago it was, where that is more than one, or that it is to come."""
     days = (datetime.now(UTC) - parse_time(moment)).total_seconds() / 86_400
+    if days <= -1.5:
+        return f"{moment[:10]}, {-days:.0f} days ahead of this computer's clock"
     return f"{moment[:10]}, {days:.0f} days ago" if days >= 1.5 else moment[:16].replace("T", " ")
 
 

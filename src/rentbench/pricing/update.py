@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rentbench.core.errors import InvalidDocumentError, RentbenchError
+from rentbench.core.ids import parse_time
 from rentbench.core.problems import listing
 from rentbench.core.validation import check
 from rentbench.pricing.store import append, load_all
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from rentbench.pricing.sources import Source
 
 __all__ = ["Outcome", "newest_of_each", "update"]
+
+# A date outside is a slip of the pen, or of a clock. One ahead would hide every other source's prices of the
+# same GPUs, and keep its own source's next ones out. A day covers clocks that differ.
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+_AHEAD = timedelta(days=1)
 
 Result: TypeAlias = Literal["kept", "unchanged", "empty", "failed"]
 
@@ -71,6 +78,10 @@ def _keep(snapshot: Snapshot, root: Path) -> Outcome:
         if problems:
             msg = f"what {snapshot.source} lists cannot be kept: {listing(map(str, problems), limit=3)}"
             raise InvalidDocumentError(msg)
+        if not _EARLIEST <= parse_time(snapshot.retrieved_at) <= datetime.now(UTC) + _AHEAD:
+            msg = f"what {snapshot.source} lists is of {snapshot.retrieved_at}"
+            hint = f"correct that date, or this computer's clock: it says {datetime.now(UTC):%Y-%m-%d}"
+            raise InvalidDocumentError(msg, hint=hint)
         path = append(root, snapshot)
     except RentbenchError as error:
         return Outcome(source=snapshot.source, result="failed", snapshot=snapshot, error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from rentbench.core.documents import read_bytes, read_document, sha256_bytes
@@ -52,23 +53,23 @@ def read_references(path: Path, *, form: str | None = None, device: Device | Non
         raise InvalidDocumentError(msg, hint=f"name it with --as: {', '.join(FORMS)}")
     if found == "published":
         return read_published(path)
-    if found == "nccl-tests":
-        return [_nccl(raw, path, device or Device())]
-    if content is None:
+    if content is None and found != "nccl-tests":
         msg = f"{path} is no JSON object"
         raise UnusableInputError(msg)
     try:
+        if content is None or found == "nccl-tests":
+            return [_nccl(raw, path, device or Device())]
         return [_serving(found, content, sha256_bytes(raw), path, device or Device())]
+    except InvalidDocumentError as error:
+        msg = f"{path}: {error.message}"
+        raise InvalidDocumentError(msg, hint=error.hint) from error
     except (KeyError, TypeError, AttributeError) as error:
         msg = f"{path} has another form than {found}: {error!r}"
         raise InvalidDocumentError(msg) from error
 
 
 def _json(raw: bytes, path: Path) -> dict[str, Any] | None:
-    try:
-        return read_document(raw, source=str(path)) if raw.lstrip()[:1] == b"{" else None
-    except UnusableInputError:
-        return None
+    return read_document(raw, source=str(path)) if raw.removeprefix(BOM_UTF8).lstrip()[:1] == b"{" else None
 
 
 def _form(content: Mapping[str, Any] | None, raw: bytes) -> Form | None:
@@ -97,6 +98,7 @@ def _serving(form: str, content: Mapping[str, Any], sha256: str, path: Path, dev
     else:
         config = content.get("input_config") or {}
         models = (config.get("endpoint") or {}).get("model_names") or [None]
+        models = models if isinstance(models, list) else [models]
         cases, model, day = aiperf_cases(content), models[0], run_day(content.get("start_time"))
         tool = f"aiperf {content.get('aiperf_version') or ''}".strip()
     return Reference(

@@ -6,6 +6,7 @@ which nothing worked has no latencies: zeros are what such files hold, and are n
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,6 +42,9 @@ _RATES = {
     "total_token_throughput": ("total_tokens_per_second", "tokens/s"),
     "request_throughput": ("requests_per_second", "requests/s"),
 }
+
+# A message size as nccl-tests prints it; 64 bits have no more digits.
+_WHOLE = re.compile(r"\d{1,20}", re.ASCII)
 
 _Status = Literal["ok", "partial", "failed"]
 
@@ -103,7 +107,7 @@ def nccl_cases(text: str) -> list[Case]:
     cases: dict[int, Case] = {}
     for line in text.splitlines():
         cells = re.sub(r"^\[\d+,\d+\]<std\w+>:", "", line).split()
-        if len(cells) < 12 or not (cells[0].isdigit() and cells[1].isdigit()) or cells[0] == "0":
+        if len(cells) < 12 or not all(map(_WHOLE.fullmatch, cells[:2])) or cells[0] == "0":
             continue
         numbers = [_float(cell) for cell in cells]
         # From the right: time, algbw, busbw, errors, twice; what is left of them varies by version.
@@ -211,7 +215,11 @@ def aiperf_cases(content: Mapping[str, Any]) -> list[Case]:
     }
     measured = []
     for key, (metric, unit) in rates.items():
-        value = _above_zero(_block(content, key).get("avg"))
+        block = _block(content, key)
+        if not str(block.get("unit", unit)).endswith(("/s", "/sec")):
+            msg = f"{key} is in {block.get('unit')}, not in {unit}"
+            raise InvalidDocumentError(msg)
+        value = _above_zero(block.get("avg"))
         if value is not None:
             measured.append(Measured(metric=metric, value=value, unit=unit))
     for key, metric in times.items():
@@ -257,9 +265,10 @@ def _above_zero(value: object) -> float | None:
 
 def _float(text: str) -> float | None:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) and value >= 0 else None
 
 
 def _successful(metrics: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -3,9 +3,11 @@
 import importlib
 import io
 import os
+import re
 import shutil
 import sys
 import zipfile
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from rentbench.pricing.snapshots import Snapshot
 from rentbench.pricing.sources.contracts import ContractsSource
 from rentbench.pricing.sources.gpuhunt_catalogs import ONLINE, GpuhuntSource
 from rentbench.pricing.sources.skypilot import SkypilotSource
+from rentbench.pricing.update import update
 from support.price_server import Fault, PriceServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "prices"
@@ -238,6 +241,24 @@ def test_prices_of_ones_own(tmp_path: Path) -> None:
         _ = found(csv, "h100x8").usd_per_gpu_hour
 
 
+def test_a_csv_from_a_spreadsheet(tmp_path: Path) -> None:
+    names, *rows = CSV.splitlines()
+    text = "\r\n".join([names.replace(",", " , "), *rows]) + "\r\n"
+    (csv,) = write(tmp_path, "MY PRICES.CSV", text).read()
+    assert found(csv, "a6000x4").amount == Decimal("2.28")
+
+
+@pytest.mark.parametrize(
+    ("moment", "result"), [(-1, "kept"), (0.5, "kept"), (400, "failed"), (-20_000, "failed")]
+)
+def test_a_date_that_cannot_be_is_not_kept(moment: float, result: str, tmp_path: Path) -> None:
+    read = f"{datetime.now(UTC) + timedelta(days=moment):%Y-%m-%dT%H:%M:%SZ}"
+    source = write(tmp_path, "own.toml", re.sub(r"2026-11-04T[^\"]*Z", read, TOML, count=1))
+    (outcome,) = update([source], tmp_path / "prices")
+    assert outcome.result == result
+    assert outcome.error is None or (read in outcome.error.message and "clock" in str(outcome.error.hint))
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "told"),
     [
@@ -253,6 +274,8 @@ def test_prices_of_ones_own(tmp_path: Path) -> None:
         ("own.csv", ",4,RTX", ",4.5,RTX", "/offers/0/gpu_count"),
         ("own.csv", "\nacme-contract", "\nother", "one source"),
         ("own.csv", "H100-SXM,", "H100-SXM,80,more,cells", "more cells"),
+        ("own.csv", ",per,", ",amount,", "has the columns"),
+        ("own.csv", "retrieved_at,", "retrieved at,", "has the columns"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_ones_own_prices_is_told(

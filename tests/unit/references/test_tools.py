@@ -186,6 +186,11 @@ def test_days(text: object, day: str | None) -> None:
         ("{}", {"form": "mlperf"}, "forms: published, vllm-bench"),
         ('{"num_prompts": 1, "completed": "1"}', {}, "completed is missing"),
         ('{"benchmarks": [5]}', {}, "another form than guidellm"),
+        ('{"benchmarks": []}', {}, "{file}: the report holds no benchmarks"),
+        ('{"num_prompts": 1, "completed": 1', {}, "{file} ends too early"),
+        ("\ufeff{}", {}, "starts with a byte order mark"),
+        (json.dumps(AIPERF | {"request_throughput": {"unit": "requests/min", "avg": 2}}), {}, "requests/min"),
+        (f"busbw {'9' * 5000} {' 1' * 12}", {}, "no table of nccl-tests"),
     ],
 )
 def test_what_cannot_be_imported_is_told(
@@ -193,7 +198,20 @@ def test_what_cannot_be_imported_is_told(
 ) -> None:
     with pytest.raises((RentbenchError, UsageError)) as raised:
         imported(tmp_path, content, **options)
-    assert told in f"{raised.value.message} {raised.value.hint}"
+    assert told.removeprefix("{file}") in f"{raised.value.message} {raised.value.hint}"
+    assert not told.startswith("{file}") or raised.value.message.startswith(str(tmp_path))
+
+
+def test_a_single_model_name_is_read_whole(tmp_path: Path) -> None:
+    document = imported(
+        tmp_path, json.dumps(AIPERF | {"input_config": {"endpoint": {"model_names": "m/7b"}}})
+    )
+    assert document["model"] == "m/7b"
+
+
+def test_what_is_no_figure_in_a_table_is_left_out() -> None:
+    (case,) = nccl_cases("1024 256 float sum -1 10.0 nan -5.0 0 10.0 1.0 1.0 0\n")
+    assert [(one.metric, one.value) for one in case.measurements] == [("time", 10.0)]
 
 
 values = st.recursive(

@@ -64,7 +64,7 @@ class ContractsSource:
             UnusableInputError: The file cannot be read.
             InvalidDocumentError: An offer in it is wrong; the message has the place.
         """
-        head, rows = _read_csv(self.path) if self.path.suffix == ".csv" else _read_toml(self.path)
+        head, rows = _read_csv(self.path) if self.path.suffix.lower() == ".csv" else _read_toml(self.path)
         document = {
             "document": "prices",
             "schema_version": 1,
@@ -92,10 +92,15 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def _read_csv(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     try:
         text = read_bytes(path).decode("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        reader = csv.DictReader(io.StringIO(text), strict=True)
+        reader.fieldnames = names = [name.strip() for name in reader.fieldnames or ()]
+        rows = list(reader)
     except (UnicodeDecodeError, csv.Error) as error:
         msg = f"{path} cannot be read as CSV: {error}"
         raise UnusableInputError(msg, hint="write it as UTF-8, with commas and a row of names") from error
+    if len(set(names)) < len(names) or not {"source", "retrieved_at"} <= set(names):
+        msg = f"{path} has the columns {listing(names, limit=20) or 'none'}"
+        raise InvalidDocumentError(msg, hint="name each column once, source and retrieved_at among them")
     head: dict[str, Any] = {}
     for key in ("source", "retrieved_at"):
         said = {(row.pop(key, None) or "").strip() for row in rows}
@@ -111,7 +116,7 @@ def _typed(row: Mapping[str | None, Any], place: str) -> dict[str, Any]:
     if None in row:
         msg = f"{place} has more cells than the first row has names"
         raise InvalidDocumentError(msg)
-    cells = {str(key).strip(): (value or "").strip() for key, value in row.items()}
+    cells = {str(key): (value or "").strip() for key, value in row.items()}
     typed: dict[str, Any] = {key: value for key, value in cells.items() if value}
     for key in (*_WHOLE, *_FRACTIONS):
         if key in typed:
