@@ -131,7 +131,7 @@ def read_alpaca(path: str, *, train: int, held_out: int) -> tuple[list[Row], str
     try:
         raw = Path(path).read_bytes()
         rows = json.loads(raw)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         msg = f"data={path} cannot be read: {error}"
         hint = "give a JSON list of objects with instruction, input and output, or data=synthetic"
         raise UsageError(msg, hint=hint) from error
@@ -142,10 +142,24 @@ def read_alpaca(path: str, *, train: int, held_out: int) -> tuple[list[Row], str
         raise UsageError(msg, hint=f"{train} to train on, and the next {held_out} held out")
     for number, row in enumerate(rows[:wanted], start=1):
         texts = row if isinstance(row, dict) else {}
-        if not all(isinstance(texts.get(key), str) for key in ("instruction", "output")):
-            msg = f"row {number} of data={path} lacks a text for instruction or output"
+        # An input that is null or absent is none.
+        needed = [texts.get("instruction"), texts.get("output"), texts.get("input") or ""]
+        strings = [text for text in needed if isinstance(text, str)]
+        if len(strings) < len(needed):
+            msg = f"row {number} of data={path} lacks a text for instruction or output, or input is no text"
             raise UsageError(msg, hint="each row is an object with instruction, output and optionally input")
+        if not _is_unicode("".join(strings)):
+            msg = f"row {number} of data={path} has half a surrogate pair, which no tokenizer takes"
+            raise UsageError(msg, hint="write the file anew with whole characters")
     return rows[:wanted], hashlib.sha256(raw).hexdigest()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def alpaca_texts(rows: Sequence[Row], template: Callable[[list[Row]], str] | None, end: str) -> list[str]:

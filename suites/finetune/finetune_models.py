@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from finetune_qwen import ARCHITECTURES
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from rentbench.core.errors import UsageError
@@ -51,9 +52,7 @@ def load_model(weights: str, method: Method, *, architecture: str, device: str) 
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
     else:
         folder = _model_folder(weights)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
-        ).to(device)
+        model = _read_model(folder, dtype).to(device)
     model.config.use_cache = False
     return model
 
@@ -131,6 +130,22 @@ def describe_weights(weights: str) -> dict[str, str | None]:
     return {"kind": "pretrained", "repository": folder.name, "revision": None}
 
 
+def _read_model(folder: Path, dtype: torch.dtype) -> Model:
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        msg = f"weights={folder} cannot be loaded: {error}"
+        hint = "the files must be whole, and of an architecture that this release of transformers has itself"
+        raise UsageError(msg, hint=hint) from error
+
+
 def _model_folder(weights: str) -> Path:
     folder = Path(weights)
     try:
@@ -139,6 +154,9 @@ def _model_folder(weights: str) -> Path:
         msg = f"weights={weights} holds no readable config.json: {error}"
         hint = "give a folder with config.json, *.safetensors and a tokenizer, or weights=random"
         raise UsageError(msg, hint=hint) from error
+    if not isinstance(config, dict):
+        msg = f"weights={weights} holds a config.json that is no object"
+        raise UsageError(msg, hint="give the model's own config.json")
     if not list(folder.glob("*.safetensors")):
         msg = f"weights={weights} holds no *.safetensors"
         raise UsageError(msg, hint="other formats can run code when they are read, and are refused")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import urllib.parse
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint_places", "s3_arguments"]
 
+# What botocore takes; services differ in more than that.
+_BUCKET = re.compile(r"[a-zA-Z0-9._-]{1,255}|arn:\S+")
 _COPIES = 3  # two that stay, and one that is being written
 
 
@@ -50,13 +53,23 @@ def s3_arguments(settings: Mapping[str, Any], *, prefix: str) -> dict[str, Any] 
     """Return the arguments of `S3Destination` that the settings ask for; None where they name no bucket.
 
     Raises:
-        ValueError: The endpoint is no address, or holds credentials, which belong into the environment.
+        ValueError: The bucket's name cannot be one, or the endpoint is no address, or holds credentials,
+            which belong into the environment.
     """
-    if not settings["s3_bucket"]:
+    bucket = str(settings["s3_bucket"])
+    if not bucket:
         return None
+    if not _BUCKET.fullmatch(bucket):
+        msg = "s3_bucket is no name of a bucket: letters, digits, dots, hyphens, underscores (or an ARN)"
+        raise ValueError(msg)
     endpoint = str(settings["s3_endpoint"]) or None
     if endpoint is not None:
-        parts = urllib.parse.urlsplit(endpoint)
+        try:
+            parts = urllib.parse.urlsplit(endpoint)
+            parts.port  # noqa: B018  (raises ValueError where it is none)
+        except ValueError:  # its text may hold a part of the address, and that a secret
+            msg = "s3_endpoint is no address that can be read"
+            raise ValueError(msg) from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             msg = "s3_endpoint is no address that begins with http:// or https://"
             raise ValueError(msg)
@@ -65,7 +78,7 @@ def s3_arguments(settings: Mapping[str, Any], *, prefix: str) -> dict[str, Any] 
             raise ValueError(msg)
     region = str(settings["s3_region"]) or None
     return {
-        "bucket": str(settings["s3_bucket"]),
+        "bucket": bucket,
         "prefix": prefix,
         "endpoint_url": endpoint,
         "region": region,

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from finetune_data import alpaca_texts, batches, read_alpaca, synthetic_lengths, synthetic_set
-from finetune_tokens import alpaca_set
+from finetune_tokens import alpaca_set, make_tokenizer
 
 from rentbench.core.errors import UsageError
 
@@ -108,6 +108,9 @@ def test_a_file_gives_its_first_rows_and_its_hash(alpaca: Path) -> None:
         (json.dumps(ROWS[:9]), "has 9 rows, and 10 are needed"),
         (json.dumps([*ROWS[:3], {"instruction": "x"}, *ROWS[4:]]), "row 4"),
         (json.dumps([*ROWS[:9], 7]), "row 10"),
+        (json.dumps([*ROWS[:2], ROWS[2] | {"input": 5}, *ROWS[3:]]), "row 3 .* input is no text"),
+        (json.dumps([*ROWS[:2], ROWS[2] | {"output": "\ud800"}, *ROWS[3:]]), "row 3 .* surrogate"),
+        ("[" * 200_000, "cannot be read"),
     ],
 )
 def test_a_file_that_will_not_do_is_told_apart(tmp_path: Path, content: str | None, words: str) -> None:
@@ -134,3 +137,33 @@ def test_with_random_weights_a_tokenizer_is_made_from_the_file(alpaca: Path) -> 
     assert max(token for example in data.train for token in example) < 512
     again, _ = alpaca_set(str(alpaca), "random", train=8, held_out=4, longest=20, vocabulary=512)
     assert data == again
+
+
+@pytest.fixture
+def tokenizer_folder(tmp_path: Path) -> Path:
+    make_tokenizer([str(row) for row in ROWS], 300).save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def from_folder(alpaca: Path, folder: Path, **changes: int) -> Any:
+    sizes = {"train": 8, "held_out": 4, "longest": 20, "vocabulary": 300, **changes}
+    return alpaca_set(str(alpaca), str(folder), **sizes)
+
+
+def test_a_folder_without_a_tokenizer_makes_no_empty_one(alpaca: Path, tokenizer_folder: Path) -> None:
+    assert from_folder(alpaca, tokenizer_folder)[0].tokens > 16
+    (tokenizer_folder / "tokenizer.json").write_text("{torn")
+    with pytest.raises(UsageError, match="cannot be read"):
+        from_folder(alpaca, tokenizer_folder)
+    (tokenizer_folder / "tokenizer.json").unlink()
+    with pytest.raises(UsageError, match="holds no tokenizer"):
+        from_folder(alpaca, tokenizer_folder)
+
+
+def test_another_models_tokenizer_and_examples_without_a_loss_are_told(
+    alpaca: Path, tokenizer_folder: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"token id .*; the model has 50"):
+        from_folder(alpaca, tokenizer_folder, vocabulary=50)
+    with pytest.raises(UsageError, match=r"row 1 .* has 1 tokens"):
+        from_folder(alpaca, tokenizer_folder, longest=1)

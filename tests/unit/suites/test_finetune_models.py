@@ -115,6 +115,25 @@ def test_what_is_no_model_is_told_apart(tmp_path: Path, folder: Path) -> None:
         load(folder)
 
 
+def test_files_that_are_torn_or_need_their_own_code_are_told(folder: Path) -> None:
+    def load() -> None:
+        load_model(str(folder), "lora", architecture="tiny", device="cpu")
+
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(UsageError, match="no object"):
+        load()
+    (folder / "config.json").write_text(
+        json.dumps(config | {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
+    )
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        load()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"torn" * 100)
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        load()
+
+
 def test_a_folder_of_the_hubs_cache_names_repository_and_revision(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--Qwen--Qwen2.5-1.5B-Instruct" / "snapshots" / "989aa7980e4c"
     snapshot.mkdir(parents=True)

@@ -159,12 +159,22 @@ def test_s3_is_used_where_a_bucket_is_named() -> None:
     }
 
 
+@pytest.mark.parametrize("bucket", ["no such / bucket!", "ü", "s3://bucket", "b\n", "x" * 256])
+def test_what_cannot_be_a_bucket_is_refused_before_anything_runs(bucket: str, tmp_path: Path) -> None:
+    recorded = Recorded("interruption", tmp_path, s3_bucket=bucket)
+    with pytest.raises(CaseFailed, match="no name of a bucket") as raised:
+        load_workload("interruption").prepare(recorded.context)
+    assert raised.value.kind == ErrorKind.USAGE
+
+
 @pytest.mark.parametrize(
     ("endpoint", "message"),
     [
         ("https://key:secret@s3.example.com", "credentials"),
         ("https://s3.example.com/?X-Amz-Signature=1", "credentials"),
         ("s3.example.com", "no address"),
+        ("https://key:secret", "no address"),
+        ("https://[secret", "no address"),
     ],
 )
 def test_credentials_do_not_belong_into_settings(endpoint: str, message: str, tmp_path: Path) -> None:
