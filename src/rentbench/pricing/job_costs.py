@@ -14,6 +14,8 @@ from rentbench.pricing.numbers import Number, exact, positive
 
 __all__ = ["best_checkpoint_seconds", "interruptible_cost_usd", "on_demand_cost_usd"]
 
+_ENDLESS_HOURS = 1e9  # longer than anyone waits: a hundred thousand years
+
 
 @figure(unit="USD", formula="work_hours × usd_per_hour")
 def on_demand_cost_usd(*, work_hours: Number, usd_per_hour: Number) -> Decimal:
@@ -68,7 +70,7 @@ def interruptible_cost_usd(
         interruptions_per_hour=float(rate),
     )
     expected = interruptions.expected_hours(job)
-    if expected == float("inf"):
+    if expected > _ENDLESS_HOURS:
         msg = "the job cannot be expected to end: it is interrupted before it gets from one save to the next"
         raise UsageError(msg, hint="save more often, or choose a machine that is interrupted less")
     return exact("expected hours", expected) * price

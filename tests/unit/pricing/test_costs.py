@@ -225,11 +225,12 @@ def test_an_interrupted_job_costs_more_and_best_saves_are_best() -> None:
     assert job_costs.on_demand_cost_usd(work_hours=100, usd_per_hour="2.5") == 250  # type: ignore[arg-type]
 
 
-def test_a_job_that_never_ends_is_told() -> None:
+@pytest.mark.parametrize("interval", [10**5, 10**7])  # 10^41 hours, and more than a float holds
+def test_a_job_that_never_ends_is_told(interval: int) -> None:
     with pytest.raises(UsageError, match="cannot be expected to end"):
         job_costs.interruptible_cost_usd(
             work_hours=10,
-            interval_seconds=10**7,
+            interval_seconds=interval,
             save_seconds=1,
             restart_seconds=1,
             interruptions_per_hour=100,
