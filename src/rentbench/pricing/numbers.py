@@ -7,7 +7,7 @@ decimal that reads back as the same float, as it stands in a document: 0.1 is 0.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import NoReturn, TypeAlias
 
 from rentbench.core.errors import UsageError
@@ -23,6 +23,7 @@ _WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 # Nothing that is paid or measured lies outside, and a result within them always fits a document.
 _LARGEST = Decimal("1e18")
 _SMALLEST = Decimal("1e-18")
+_DIGITS = 400  # all that a float holds before the point, and any number of decimals after it
 
 
 def exact(name: str, value: Number | str) -> Decimal:
@@ -99,7 +100,8 @@ def rounded(value: Decimal, decimals: int) -> Decimal:
         value: The figure as it was computed.
         decimals: Digits after the point.
     """
-    return value.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_EVEN)
+    # The usual 28 digits would be an error for a large figure with many decimals.
+    return value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN, Context(prec=_DIGITS))
 
 
 def _refuse(name: str, value: object, allowed: str) -> NoReturn:

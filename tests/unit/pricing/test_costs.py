@@ -196,7 +196,13 @@ def test_a_float_is_the_decimal_that_stands_in_the_document() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "decimals", "text"), [("0.0665", 3, "0.066"), ("0.0675", 3, "0.068"), ("2.5", 0, "2")]
+    ("value", "decimals", "text"),
+    [
+        ("0.0665", 3, "0.066"),
+        ("0.0675", 3, "0.068"),
+        ("2.5", 0, "2"),
+        ("2e38", 2, "2" + "0" * 38 + ".00"),  # more digits than decimals hold by default
+    ],
 )
 def test_halves_go_to_the_even_figure(value: str, decimals: int, text: str) -> None:
     assert str(rounded(Decimal(value), decimals)) == text
