@@ -21,6 +21,7 @@ dumps, Future Generation Computer Systems 22(3), 2006, p. 303.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 __all__ = [
@@ -150,7 +151,8 @@ def _interval_hours(job: InterruptibleJob, hours: float) -> float:
     try:
         pauses = math.exp(rate * job.restart_seconds / _SECONDS)
         pauses += rate * job.announced_share * job.announced_seconds / _SECONDS
-        # As the rate goes to 0, this goes to the hours themselves.
-        return pauses * (math.expm1(unannounced * hours) / unannounced if unannounced else hours)
+        # As the rate goes to 0, this goes to the hours themselves; subnormal rates have too few digits.
+        interrupted = unannounced >= sys.float_info.min
+        return pauses * (math.expm1(unannounced * hours) / unannounced if interrupted else hours)
     except OverflowError:
         return math.inf

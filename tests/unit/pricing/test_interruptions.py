@@ -157,7 +157,7 @@ def test_more_trouble_never_takes_less_time(
         "announced_share": announced,
     }
     hours = expected_hours(job(**which))
-    assert hours >= 10
+    assert hours >= 10 * (1 - 1e-12)  # rounding shows at rates that are nearly no number
     for worse in (
         {"interruptions_per_hour": per_hour + 0.1},
         {"save_seconds": save + 1},
