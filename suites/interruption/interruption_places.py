@@ -102,7 +102,7 @@ def _require_space(folders: list[Path], size: str, context: Context) -> None:
         if free < needed:
             context.fail(
                 ErrorKind.DISK_FULL,
-                f"checkpoints of {size} need {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
+                f"checkpoints of {size} need {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free",
                 "name a larger disk: --set local_folder=… and --set upload_folder=…",
             )
 

@@ -201,6 +201,8 @@ def test_a_disk_that_is_too_small_is_told_before(tmp_path: Path, monkeypatch: py
     with pytest.raises(CaseFailed) as raised, checkpoint_places(recorded.context, "tiny"):
         pass
     assert raised.value.kind == ErrorKind.DISK_FULL
+    # In MB, so that a small disk is not told as "0.0 needed, 0.0 free".
+    assert re.search(r"need [\d,.]+ MB, [\d,.]+ MB are free", raised.value.message)
     assert list(tmp_path.iterdir()) == []
 
 
