@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import re
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ _TIMEOUT = httpx.Timeout(30, connect=10)
 _ATTEMPTS = 4
 _LONGEST_WAIT_S = 60
 _MOST_BYTES = 64 * 1024 * 1024
+_HEADER = re.compile(r"[\x21-\x7e]+( [\x21-\x7e]+)*")
 _BUSY = {429, 502, 503, 504}
 
 
@@ -66,6 +68,11 @@ def get_json(
     Raises:
         SourceError: No network, no permission, no JSON, or nothing but errors.
     """
+    for header, value in (headers or {}).items():
+        # Checked here, since the HTTP library's own error would show the key.
+        if not _HEADER.fullmatch(value):
+            msg = f"the header {header} for {name} has a character that no header can have"
+            raise SourceError(msg, hint="look for a line end or a special character in the API key")
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_BusyError),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),

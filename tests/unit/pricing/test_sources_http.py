@@ -182,6 +182,15 @@ def test_a_wait_is_as_long_as_asked_for_and_never_endless(server: PriceServer) -
     assert waits[2] == 60
 
 
+@pytest.mark.parametrize("key", ["rc_secret\r", "rc_secret\n", "rc_se\ncret", "rc_secrét", " "])
+def test_a_key_that_cannot_be_sent_is_told_and_not_shown(key: str, answering: PriceServer) -> None:
+    for error in runcrate(answering, key=key):
+        assert isinstance(error, SourceError)
+        assert "API key" in str(error.hint)
+        assert "rc_se" not in error.message
+    assert answering.asked == []
+
+
 def test_no_network_is_told_with_what_to_do() -> None:
     with pytest.raises(SourceError, match="the service cannot be reached") as raised:
         get_json("http://127.0.0.1:9/x", name="the service", sleep=lambda _: None)
