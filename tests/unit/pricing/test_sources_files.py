@@ -118,6 +118,17 @@ def test_the_newest_version_of_catalogues_is_read(tmp_path: Path) -> None:
     assert "lacks AcceleratorCount" in lacking
 
 
+def test_a_catalogue_that_is_no_csv_is_told_and_the_next_one_read(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "skypilot", tmp_path, dirs_exist_ok=True)
+    (broken,) = tmp_path.glob("*/runpod/vms.csv")
+    names = broken.read_text(encoding="utf-8").splitlines()[0]
+    broken.write_text(f'{names}\n"{"a quote that never ends, " * 10_000}', encoding="utf-8")
+    read = list(SkypilotSource(catalogs=tmp_path).read())
+    (told,) = (one for one in read if isinstance(one, RentbenchError))
+    assert "cannot be read as CSV" in told.message
+    assert {"skypilot-vast", "skypilot-lambda"} <= snapshots(read).keys()
+
+
 def test_no_catalogues_of_skypilot(tmp_path: Path) -> None:
     with pytest.raises(RentbenchError, match="no catalogues of SkyPilot"):
         list(SkypilotSource(catalogs=tmp_path / "none").read())

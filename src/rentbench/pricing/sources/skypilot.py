@@ -75,6 +75,8 @@ class SkypilotSource:
                 )
             except UnicodeDecodeError:
                 yield UnusableInputError(f"{path} is no UTF-8 text")
+            except csv.Error as error:
+                yield UnusableInputError(f"{path} cannot be read as CSV: {error}")
             except (OSError, RentbenchError) as error:
                 yield error if isinstance(error, RentbenchError) else UnusableInputError(f"{path}: {error}")
 
