@@ -140,5 +140,6 @@ def _print_snapshot(snapshot: Snapshot, result: str) -> None:
     odd = snapshot.spot_above_on_demand()
     if odd:
         spot, on_demand = odd[0]
-        example = f"{spot.offer} in {spot.region}: {spot.amount} against {on_demand.amount}"
+        place = f" in {spot.region}" if spot.region else ""
+        example = f"{spot.offer}{place}: {spot.amount} against {on_demand.amount}"
         print_line(f"  {len(odd)} spot prices are above on demand, such as {example}")

@@ -8,6 +8,8 @@ import pytest
 
 from rentbench.core.documents import read_document
 from rentbench.core.validation import check
+from rentbench.pricing.sources.contracts import ContractsSource
+from rentbench.pricing.store import append
 from support.price_server import Fault, PriceServer, price_server
 
 OWN = """
@@ -97,6 +99,24 @@ def test_a_snapshot_is_exported_as_a_valid_document(
     path.write_text(rentbench("prices", "export", "own", "--prices", folder).out)
     assert check(read_document(path), "prices") == []
     assert rentbench("validate", path).code == 0
+
+
+def test_a_spot_price_above_on_demand_is_told(rentbench: Callable, tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    row = "own,2026-11-04T04:00:00Z,acme,l4,{},gpu-hour,1,L4,{}\n"
+    names = "source,retrieved_at,provider,offer,amount,per,gpu_count,gpu_name,tier\n"
+    own.write_text(names + row.format("0.44", "on-demand") + row.format("0.49", "spot"))
+    outcome = rentbench("prices", "update", "--contract", own, "--prices", tmp_path / "prices")
+    assert "1 spot prices are above on demand, such as l4: 0.49 against 0.44\n" in outcome.out
+
+
+def test_prices_that_a_wrong_clock_dated_say_so(rentbench: Callable, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(OWN.replace("2026-11-04", "2999-11-04"))
+    (snapshot,) = ContractsSource(path=own).read()
+    append(tmp_path / "prices", snapshot)
+    shown = rentbench("prices", "show", "--prices", tmp_path / "prices", "--gpu", "l40s-48gb").out
+    assert "days ahead of this computer's clock" in shown
 
 
 def test_history_of_a_gpu(rentbench: Callable, folder: Path) -> None:
