@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "SAID", "Kind", "kind_of", "schema"]
 
-Kind = Literal["measurement", "run", "prices", "published", "suite", "image"]
+Kind = Literal["measurement", "run", "prices", "published", "reproduction", "suite", "image"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 # The kinds that a document names itself, in its key "document".
-SAID: tuple[Kind, ...] = ("measurement", "run", "prices", "published")
+SAID: tuple[Kind, ...] = ("measurement", "run", "prices", "published", "reproduction")
 
 
 def schema(kind: Kind) -> dict[str, Any]:

@@ -16,7 +16,15 @@ Document: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Document], Document]
 
 # The version that each schema describes.
-CURRENT: dict[Kind, int] = {"measurement": 1, "run": 1, "prices": 1, "published": 1, "suite": 1, "image": 1}
+CURRENT: dict[Kind, int] = {
+    "measurement": 1,
+    "run": 1,
+    "prices": 1,
+    "published": 1,
+    "reproduction": 1,
+    "suite": 1,
+    "image": 1,
+}
 
 # A step takes a document of its version to the next, by (kind, version). History of the format:
 # 1  the first.

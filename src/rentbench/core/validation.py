@@ -16,6 +16,7 @@ from rentbench.core.manifests import SuiteManifest, load_suites
 from rentbench.core.price_rules import price_problems
 from rentbench.core.problems import Problem, show
 from rentbench.core.published_rules import published_problems
+from rentbench.core.reproduction_rules import reproduction_problems
 from rentbench.core.resources import resources_root
 from rentbench.core.run_versions import run_version, version_problems
 from rentbench.core.schemas import SAID, Kind, kind_of
@@ -162,6 +163,8 @@ def _semantic_problems(document: Mapping[str, Any], kind: Kind) -> Iterator[Prob
         return price_problems(document)
     if kind == "published":
         return published_problems(document)
+    if kind == "reproduction":
+        return reproduction_problems(document)
     return iter(manifest_problems(document, kind))
 
 
@@ -170,7 +173,7 @@ def _folder_problems(document: Mapping[str, Any], kind: Kind, folder: Path) -> I
         return measurement_folder_problems(document, folder)
     if kind == "run":
         return run_folder_problems(document, folder)
-    if kind == "prices" or kind == "published":
+    if kind == "prices" or kind == "published" or kind == "reproduction":
         return iter(())  # they stand alone
     return iter(manifest_problems(document, kind, folder=folder))
 
