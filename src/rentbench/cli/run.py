@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     suites: Annotated[list[str], typer.Argument(metavar="SUITE…", help="Run in this order.")],
-    on: Annotated[str, typer.Option(metavar="HOST", help="Where: local.")] = "local",
+    on: Annotated[
+        str, typer.Option(metavar="HOST", help="Where: local, or ssh://USER@HOST[:PORT].")
+    ] = "local",
     preset: Annotated[
         str | None, typer.Option(help="smoke, standard or full. Default: standard where there is a GPU.")
     ] = None,
@@ -154,7 +156,7 @@ def run(
 ) -> None:
     """Run suites in containers, and leave each one's result in the results folder."""
     from rentbench.cli.run_display import Display
-    from rentbench.driver.engine import connect
+    from rentbench.driver.hosts import open_host
     from rentbench.driver.interrupts import Interrupts
     from rentbench.driver.planning import Wishes, plan_runs
     from rentbench.driver.runs import run_suites, worst_exit
@@ -185,11 +187,14 @@ def run(
         init=init,
         lock_memory=lock_memory,
     )
-    engine = connect()
-    with Interrupts() as interrupts, Display(quiet_output=as_json) as display:
+    with (
+        open_host(on) as (engine, host_gpus),
+        Interrupts() as interrupts,
+        Display(quiet_output=as_json) as display,
+    ):
         outcomes = run_suites(
             engine,
-            plan_runs(engine, suites, wishes, say=display.say),
+            plan_runs(engine, suites, wishes, say=display.say, host_gpus=host_gpus),
             listener=display,
             interrupts=interrupts,
             redact=redact,
@@ -205,6 +210,9 @@ def run(
 
 
 def reap(
+    on: Annotated[
+        str, typer.Option(metavar="HOST", help="Where: local, or ssh://USER@HOST[:PORT].")
+    ] = "local",
     everything: Annotated[
         bool, typer.Option("--all", help="Also of drivers that live, or of whom nothing is known.")
     ] = False,
@@ -215,19 +223,19 @@ def reap(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove what drivers that died left in the engine, and keep what was measured."""
-    from rentbench.driver.engine import connect
+    from rentbench.driver.hosts import open_host
     from rentbench.driver.leftovers import find_leftovers
     from rentbench.driver.leftovers import reap as reap_one
     from rentbench.driver.owners import Owner
     from rentbench.harness.privacy import redact
 
-    engine = connect()
-    found = find_leftovers(engine)
-    reaped = [
-        reap_one(engine, leftover, results=None if discard else results, redact=redact)
-        for leftover in found
-        if everything or leftover.owner is Owner.DEAD
-    ]
+    with open_host(on) as (engine, _):
+        found = find_leftovers(engine)
+        reaped = [
+            reap_one(engine, leftover, results=None if discard else results, redact=redact)
+            for leftover in found
+            if everything or leftover.owner is Owner.DEAD
+        ]
     kept = [leftover for leftover in found if not everything and leftover.owner is not Owner.DEAD]
     if as_json:
         print_json(

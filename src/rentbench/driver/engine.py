@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from docker.models.images import Image
 
-__all__ = ["API_TIMEOUT", "Engine", "connect", "engine_errors", "engine_time", "find_image"]
+__all__ = ["API_TIMEOUT", "Engine", "connect", "connect_to", "engine_errors", "engine_time", "find_image"]
 
 API_TIMEOUT = 60.0  # seconds that one answer of the engine may take
 
@@ -35,11 +35,13 @@ class Engine:
         client: The connection.
         information: The answer to `docker info`.
         version: The answer to `docker version`.
+        kind: How its host is reached.
     """
 
     client: docker.DockerClient
     information: dict[str, Any]
     version: dict[str, Any]
+    kind: Literal["local", "ssh"] = "local"
 
     @property
     def platform(self) -> str:
@@ -52,10 +54,10 @@ class Engine:
         """The host's memory."""
         return int(self.information["MemTotal"])
 
-    def document(self, kind: str) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the host as a run document names it."""
         return {
-            "kind": kind,
+            "kind": self.kind,
             "engine_version": self.version.get("Version"),
             "engine_api_version": self.version.get("ApiVersion"),
             "runtime": self.information.get("DefaultRuntime"),
@@ -74,7 +76,27 @@ def connect() -> Engine:
         client = docker.from_env(timeout=int(API_TIMEOUT))
         return Engine(client=client, information=client.info(), version=client.version())
     except (DockerException, RequestException) as error:
-        raise RunFailedError(_unreachable(error)) from error
+        raise RunFailedError(
+            _unreachable(error, os.environ.get("DOCKER_HOST", "the local socket"))
+        ) from error
+
+
+def connect_to(address: str, *, name: str, kind: Literal["local", "ssh"]) -> Engine:
+    """Connect to an engine at an address of its own.
+
+    Args:
+        address: As the Docker SDK takes it.
+        name: What messages call it.
+        kind: How its host is reached.
+
+    Raises:
+        RunFailedError: None answers, or it may not be used.
+    """
+    try:
+        client = docker.DockerClient(base_url=address, timeout=int(API_TIMEOUT))
+        return Engine(client=client, information=client.info(), version=client.version(), kind=kind)
+    except (DockerException, RequestException) as error:
+        raise RunFailedError(_unreachable(error, name)) from error
 
 
 @contextlib.contextmanager
@@ -114,9 +136,8 @@ def engine_time(text: str) -> str:
     return f"{seconds}.{fraction[:3]:0<3}Z"
 
 
-def _unreachable(error: Exception) -> Failure:
+def _unreachable(error: Exception, address: str) -> Failure:
     text = str(error)
-    address = os.environ.get("DOCKER_HOST", "the local socket")
     if "Permission denied" in text:
         message = f"you may not use the Docker engine at {address}"
         hint = (

@@ -152,7 +152,7 @@ def _rescue(
         preset=labels["rentbench.preset"],
         reference=labels["rentbench.reference"],
         gpus=labels["rentbench.gpus"],
-        host=engine.document("local"),
+        host=engine.document(),
         image=find_image(engine, container.image_id),
     )
     record.mark("queued", labels["rentbench.queued"])

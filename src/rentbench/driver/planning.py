@@ -68,7 +68,12 @@ class Wishes:
 
 
 def plan_runs(
-    engine: Engine, names: Sequence[str], wishes: Wishes, *, say: Callable[[str], None]
+    engine: Engine,
+    names: Sequence[str],
+    wishes: Wishes,
+    *,
+    say: Callable[[str], None],
+    host_gpus: LocalGpus | None = None,
 ) -> list[RunPlan]:
     """Return the runs to make, one a suite, in order.
 
@@ -77,15 +82,16 @@ def plan_runs(
         names: The suites.
         wishes: How.
         say: Gets a line for each choice that may surprise.
+        host_gpus: The GPUs of the engine's host; None where that is this one.
 
     Raises:
         UsageError: Something is not known or not allowed; nothing was started.
     """
-    if wishes.host != "local":
+    if wishes.host != "local" and engine.kind == "local":
         msg = f"the host {show(wishes.host)} is of a kind that is not known"
-        raise UsageError(msg, hint="hosts: local")
+        raise UsageError(msg, hint="hosts: local, ssh://USER@HOST or ssh://USER@HOST:PORT")
     check_counts(repeats=wishes.repeats, seed=wishes.seed)
-    local = find_local_gpus(engine)
+    local = host_gpus or find_local_gpus(engine)
     gpus = _choose_gpus(wishes.gpus, local, say)
     preset = _choose_preset(wishes.preset, gpus)
     suites = load_suites()

@@ -137,7 +137,7 @@ def run_suite(
         preset=plan.preset,
         reference=plan.image,
         gpus=plan.options.gpus,
-        host=engine.document("local"),
+        host=engine.document(),
         machine_gpus=plan.machine_gpus,
     )
     record.mark("queued")

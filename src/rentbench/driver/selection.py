@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from rentbench.core.errors import ErrorKind, UsageError
 from rentbench.core.manifests import load_images
 from rentbench.core.problems import show
-from rentbench.driver.engine import find_image
+from rentbench.driver.engine import connect, find_image
 from rentbench.driver.failures import Failure, RunFailedError
 from rentbench.driver.images.builds import local_reference
 from rentbench.driver.images.facts import tree_recipe_id
 from rentbench.driver.pulls import pull
+from rentbench.driver.transfers import send_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +60,8 @@ def get_image(
 ) -> Image:
     """Return an image that the engine has; one that is named by its digest is pulled.
 
+    What a host over SSH lacks and the engine here has is sent there.
+
     A tag is never pulled: what it names can change, and a local name can be anyone's on a registry.
 
     Args:
@@ -74,6 +77,10 @@ def get_image(
     if image is None and "@sha256:" in reference:
         say(f"pulling {reference}")
         pull(engine, reference, patience=_PATIENCE, interrupts=interrupts)
+        image = find_image(engine, reference)
+    if image is None and engine.kind == "ssh" and (here := find_image(connect(), reference)) is not None:
+        say(f"sending {reference} to the host")
+        send_image(here, reference, engine)
         image = find_image(engine, reference)
     if image is None:
         raise RunFailedError(
