@@ -4,7 +4,7 @@ from .checkpoints import Checkpointer, Event, Restored, RestoreError, Save
 from .data import ResumableBatches
 from .destinations import Destination, FolderDestination, PermanentError, UploadError
 from .state import Stateful, TrainingState
-from .stopping import FileNotice, Notice, StopFlag, UrlNotice, leave_signals_to_parent
+from .stopping import FileNotice, Notice, StopFlag, UrlNotice, leave_signals_to_parent, signals_held
 from .uploading import Upload
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "UploadError",
     "UrlNotice",
     "leave_signals_to_parent",
+    "signals_held",
 ]

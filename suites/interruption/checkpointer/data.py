@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import DataLoader
 
-from .stopping import leave_signals_to_parent
+from .stopping import leave_signals_to_parent, signals_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +72,9 @@ class ResumableBatches:
                 worker_init_fn=leave_signals_to_parent,
                 **self._options,
             )
-            for batch in loader:
+            with signals_held():  # a worker cannot say that it ignores them before it runs
+                batches = iter(loader)
+            for batch in batches:
                 self._batch += 1
                 yield batch
             self._epoch, self._batch = self._epoch + 1, 0

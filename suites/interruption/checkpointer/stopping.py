@@ -11,14 +11,15 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
 
-__all__ = ["FileNotice", "Notice", "StopFlag", "UrlNotice", "leave_signals_to_parent"]
+__all__ = ["FileNotice", "Notice", "StopFlag", "UrlNotice", "leave_signals_to_parent", "signals_held"]
 
 # Seconds until the machine goes away, or None as long as nothing is announced.
 Notice: TypeAlias = "Callable[[], float | None]"
@@ -198,8 +199,24 @@ def leave_signals_to_parent(worker: int = 0) -> None:
     """Ignore SIGTERM and SIGINT in this process: its parent decides when it ends.
 
     Give it to a DataLoader as `worker_init_fn`. Both signals often go to a whole process group, and a data
-    worker that dies of one takes the training loop with it before the last save.
+    worker that dies of one takes the training loop with it before the last save. One that came between the
+    worker's start and this call is forgotten where the worker was started under `signals_held`.
     """
     del worker  # the DataLoader's number for it
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold SIGTERM and SIGINT back in this thread, and in processes that it starts meanwhile.
+
+    This thread gets what came when it is over. A process stays so until it says otherwise, as
+    `leave_signals_to_parent` does: start a DataLoader's workers in here, with `iter(loader)`.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

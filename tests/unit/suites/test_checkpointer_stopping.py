@@ -163,3 +163,28 @@ print("alive")
     arguments = [sys.executable, "-c", code, str(SUITES / "interruption")]
     ended = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert ended.stdout == "alive\n"
+
+
+def test_a_signal_in_the_very_start_of_a_data_worker_does_not_end_it() -> None:
+    code = """
+import os, signal, sys
+sys.path[:0] = sys.argv[1:]
+import torch
+from checkpointer import ResumableBatches, StopFlag
+
+def at_start():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+
+os.register_at_fork(after_in_child=at_start)
+with StopFlag() as stop:
+    batches = iter(ResumableBatches(list(range(8)), batch_size=2, seed=1, options={"num_workers": 1}))
+    print(sorted(torch.cat([next(batches) for _ in range(8)]).tolist()), stop.is_set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(stop.reason)
+batches.close()  # ends the worker; multiprocessing itself would ask it by SIGTERM
+"""
+    arguments = [sys.executable, "-c", code, str(SUITES / "interruption")]
+    ended = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"{sorted([*range(8), *range(8)])} False\nSIGTERM\n"
